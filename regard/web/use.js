@@ -29,6 +29,7 @@ export async function drawUse(section, context) {
   if (shown?.desk !== desk || shown.language !== language || !section.contains(shown.root)) {
     const root = desk.build(context.models);
     section.replaceChildren(root);
+    if (shown && shown.desk !== desk) context.tell(desk.result ? desk.sentence() : "");
     shown = { desk, language, root };
     desk.show();
   }
@@ -201,11 +202,16 @@ class Desk {
       this.history = [];
       this.result = { question, answer, trace: null, part: 0, parts: this.partsOf(question) };
       this.show();
-      this.context.tell(say("use.answered_so", { answer: shorten(answerText(answer), SPOKEN) || say("use.nothing") }));
+      this.context.tell(this.sentence());
       await this.look();
     } catch (error) {
       if (this.pending === question || this.pending === null) this.fail(error, () => this.ask());
     }
+  }
+
+  /** The answer as the live line says it. */
+  sentence() {
+    return say("use.answered_so", { answer: shorten(answerText(this.result.answer), SPOKEN) || say("use.nothing") });
   }
 
   /** Texts of several sentences are looked at sentence by sentence. */
