@@ -50,7 +50,7 @@ export async function drawCompare(section, context) {
     }
   };
   section.replaceChildren(formOf(models, ask), troubled, results);
-  context.tell(say("compare.lead"), { hint: true });
+  context.tell("");
   if (draft.results) await fill(results, context);
 }
 

@@ -8,7 +8,7 @@ import { percent, say } from "./strings.js";
 const SHOWN = 0.03; // shares below this get neither a bar nor a number
 const NUMBERED = 5; // words with the largest shares get a number
 const THICKEST = 7; // pixels of the bar of a word that got everything
-const UNKNOWN = /^(?:<unk>|\[UNK\])$/, WORD = /[\p{L}\p{N}\p{M}]+|[^\s]/u;
+const MASK = "<mask>", GAP = /\[MASK\]|<mask>/i, UNKNOWN = /^(?:<unk>|\[UNK\]|<mask>)$/, WORD = /[\p{L}\p{N}\p{M}]+|[^\s]/u;
 const SPOKEN = 3; // links in the sentence
 
 /** The words of a trace and how much each looked at each, with the texts they stand in; `text` is what was written, where less is shown than the trace has. */
@@ -37,7 +37,7 @@ export function inText(units, text, { cut = false } = {}) {
   const parts = [];
   let at = 0;
   for (const [index, unit] of units.entries()) {
-    if (UNKNOWN.test(unit.text)) unit.text = text.slice(at).match(WORD)?.[0] ?? unit.text; // the reader knows it
+    if (UNKNOWN.test(unit.text)) unit.text = text.slice(at).match(unit.text === MASK ? GAP : WORD)?.[0] ?? unit.text; // the reader knows it
     const place = text.indexOf(unit.text, at);
     if (place < 0 && cut && index === units.length - 1) break;
     if (place < 0) return units.flatMap((each, n) => [...(n ? [{ text: " " }] : []), { text: each.text, index: n }]);

@@ -6,20 +6,20 @@ import { fillFrame, hideTrouble, showTrouble, tell } from "./frame.js";
 import { make } from "./make.js";
 import { SCREENS, screensOf } from "./screens.js";
 import { SourceError, openSource } from "./source.js";
-import { QUESTION, addressOf, change, onChange, readAddress, settle, state } from "./state.js";
+import { QUESTION, addressOf, change, namedScreen, onChange, readAddress, settle, state } from "./state.js";
 import { say, speak } from "./strings.js";
 
 const find = (id) => document.getElementById(id);
 const source = openSource();
 
-/** What every screen is drawn from; `show` makes another trace the one that is shown. */
-const context = { trace: null, source, state, change, addressOf, tell, show, models: [], facts: null, signal: null };
+/** What every screen is drawn from; `show` makes another trace the one that is shown, `awaited` says that one is being asked for. */
+const context = { trace: null, source, state, change, addressOf, tell, show, models: [], facts: null, awaited: false, signal: null };
 let controller = new AbortController();
 let asking = null; // of the question in the address
 
 /** Show a trace on every screen, as the answer to the question that `changes` name. */
 async function show(trace, changes = {}, { step = true } = {}) {
-  context.trace = trace;
+  Object.assign(context, { trace, awaited: false });
   Object.assign(state, { at: "", token: "0", forced: "", before: "", hypothesis: "" });
   settle(trace, screensOf(context));
   await change(changes, { step });
@@ -82,9 +82,10 @@ async function open() {
 /** Draw what the address names; the screen `use` answers its question itself, as it answers a typed one. */
 async function arrive() {
   settle(context.trace, screensOf(context));
+  context.awaited = source.live && Boolean(state.input) && !context.trace && namedScreen() !== "use";
   await draw();
   if (state.cut === "1" && !state.input) tell(say("cut"));
-  if (source.live && state.input && !context.trace && state.screen !== "use") await ask();
+  if (context.awaited) await ask();
 }
 
 /** Ask the question in the address. */

@@ -48,6 +48,11 @@ export function settle(trace, screens) {
   if (trace) waiting = {};
 }
 
+/** The screen that the address names, whether or not there is something to show on it yet. */
+export function namedScreen() {
+  return waiting.screen ?? state.screen;
+}
+
 /** Call this whenever the state has changed; `question` says whether the address names another question than before. */
 export function onChange(call) {
   watchers.push(call);

@@ -29,6 +29,7 @@ export async function drawUse(section, context) {
   if (shown?.desk !== desk || shown.language !== language || !section.contains(shown.root)) {
     const root = desk.build(context.models);
     section.replaceChildren(root);
+    if (shown && shown.desk !== desk) context.tell(desk.result ? desk.sentence() : "");
     shown = { desk, language, root };
     desk.show();
   }
@@ -89,20 +90,27 @@ class Desk {
 
   /** What the address names, unless something was typed since. */
   read({ input, options }) {
-    if (this.draft.texts.some((text) => text) || this.draft.numbers || !input) return;
-    this.draft.texts = this.model.inputs.type === "array" ? input.split("\t") : [input];
+    if (this.addressed !== undefined || !input) return;
+    this.addressed = input;
+    this.draft.texts = this.textsOf(input);
     try { if (options) this.draft.options = JSON.parse(options); } catch { this.draft.options = {}; }
     this.unasked = true;
   }
 
   chooser(models) {
     const id = unique("model");
-    const select = make("select", { id, onchange: () => {
-      const { name, verb } = models[select.selectedIndex];
-      this.context.change({ model: name, verb, input: "", options: "" }, { step: true }).then(() => document.getElementById(shown.desk.chosen)?.focus());
-    } }, ...models.map((model, n) => make("option", { value: n, selected: model === this.model }, modelTitle(model))));
+    const select = make("select", { id, onchange: () => this.choose(models[select.selectedIndex]) },
+      ...models.map((model, n) => make("option", { value: n, selected: model === this.model }, modelTitle(model))));
     this.chosen = id;
     return make("div", { class: "use-field use-model" }, make("label", { for: id }, say("use.model")), select);
+  }
+
+  /** Go to another model, and what was asked of it before; one that does the same is asked the same. */
+  async choose({ name, verb, task }) {
+    const other = desks.get(keyOf({ name, verb })), same = task === this.model.task;
+    const input = other?.addressed ?? (same ? this.addressed : "") ?? "";
+    await this.context.show(other?.result?.trace ?? null, { model: name, verb, input, options: "" });
+    document.getElementById(shown.desk.chosen)?.focus();
   }
 
   /** Where an embedder searches: lines that the reader types. */
@@ -146,9 +154,19 @@ class Desk {
     if (!PATIENT.includes(this.model.verb)) this.timer = setTimeout(() => this.ask(), PAUSE);
   }
 
-  /** The address may name a question that was not asked yet, or asking it was interrupted. */
+  textsOf(input) {
+    return this.model.inputs.type === "array" ? input.split("\t") : [input];
+  }
+
+  /** The address may name a question that was not asked yet, or asking it was interrupted; another screen's question is asked by the frame. */
   arrive() {
-    if (!this.unasked && !this.pending) return;
+    const { input } = this.context.state;
+    if (input && input !== this.addressed && this.model.inputs.type !== "object") {
+      this.addressed = input;
+      this.field.put(this.textsOf(input));
+      this.unasked = true;
+    }
+    if (this.context.awaited || (!this.unasked && !this.pending)) return;
     this.unasked = false;
     if (this.asker.busy || this.field.read() === null) return;
     this.ask();
@@ -184,11 +202,16 @@ class Desk {
       this.history = [];
       this.result = { question, answer, trace: null, part: 0, parts: this.partsOf(question) };
       this.show();
-      this.context.tell(say("use.answered_so", { answer: shorten(answerText(answer), SPOKEN) || say("use.nothing") }));
+      this.context.tell(this.sentence());
       await this.look();
     } catch (error) {
       if (this.pending === question || this.pending === null) this.fail(error, () => this.ask());
     }
+  }
+
+  /** The answer as the live line says it. */
+  sentence() {
+    return say("use.answered_so", { answer: shorten(answerText(this.result.answer), SPOKEN) || say("use.nothing") });
   }
 
   /** Texts of several sentences are looked at sentence by sentence. */
@@ -279,7 +302,8 @@ class Desk {
     const text = this.model.reads === "picture" ? "" : this.model.inputs.type === "object"
       ? Object.entries(input).map(([name, value]) => `${name}=${value}`).join(",") : [input].flat().join("\t");
     const changed = Object.keys(options).length ? JSON.stringify(options) : "";
-    this.context.change({ model: this.model.name, verb: this.model.verb, input: text, options: changed }, { quiet: true });
+    this.addressed = text;
+    this.context.change({ screen: "use", model: this.model.name, verb: this.model.verb, input: text, options: changed }, { quiet: true });
   }
 
   get streamed() {

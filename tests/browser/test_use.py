@@ -121,7 +121,7 @@ def test_a_phone_shows_the_answer_above_its_middle(visit: Callable, shipped_serv
     page.wait_for_selector(".use-word")
     assert page.evaluate("document.querySelector('.use-linked').getBoundingClientRect().top + scrollY") < 420
     word(one, "blanche").tap()
-    assert "« blanche » a surtout regardé « white »" in live_line(one)
+    assert "«\u00a0blanche\u00a0» a surtout regardé «\u00a0white\u00a0»" in live_line(one)
     assert percentages(one, "column")["white"] > 40
     page.get_by_role("button", name="Voir où il a regardé").tap()
     page.wait_for_selector("#alignment canvas")
