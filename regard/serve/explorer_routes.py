@@ -16,6 +16,7 @@ from regard.serve.completions import WRITING_VERBS
 from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
+from regard.serve.trust import check_kind
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
@@ -76,4 +77,5 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
 def list_abilities(model: ServedModel, state: ServerState) -> list[str]:
     """Return what the explorer can do with a model beyond answering."""
     explained = {other.key for other in state.explainer.models}
-    return ["explain"] if model.key in explained else []
+    abilities = {"explain": model.key in explained, "trust": check_kind(model) is not None}
+    return [name for name, is_able in abilities.items() if is_able]

@@ -23,7 +23,8 @@ OPEN_PATHS = frozenset({"/", "/explorer.js", "/explorer.css", "/livez", "/readyz
 KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
 """Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
 UNKNOWN = "unknown"
-NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/", "/v1/explain/", "/v1/run/traces/")  # of routes that end with a name
+NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/", "/v1/explain/", "/v1/run/traces/", "/v1/trust/")
+"""Of routes that end with a name."""
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

@@ -11,6 +11,7 @@ from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.run_view import RunView
+from regard.serve.trust import TrustChecks
 from regard.serve.worker_group import WorkerGroup
 
 
@@ -27,12 +28,15 @@ class ServerState:
     """Long work, where a folder for it was named."""
     run: RunView | None = None
     """A run that is shown, where one was named."""
+    trust: TrustChecks = field(init=False)
+    """Checks how far what is shown can be trusted."""
     explainer: Explainer = field(init=False)
     """Explains answers, beside the worker."""
     is_warm: bool = False
     is_draining: bool = False
 
     def __post_init__(self) -> None:
+        self.trust = TrustChecks(self.limits)
         self.explainer = Explainer(self.catalogue, self.limits)
 
     @property

@@ -7,6 +7,7 @@ import { drawHeads } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
 import { drawTraining } from "./training.js";
+import { drawTrust } from "./trust.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
@@ -20,6 +21,7 @@ export const SCREENS = {
     draw: drawInside,
     fits: ({ trace }) => Boolean(trace) && (trace.stepped.length > 0 || !(trace.graph || attentionsToPictures(trace).length)),
   },
+  trust: { draw: drawTrust, fits: ({ source, models }) => source.live && models.length > 0 },
   training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
 };
 

@@ -2,6 +2,8 @@
 
 import { trainingEnglish } from "./strings/training.en.js";
 import { trainingFrench } from "./strings/training.fr.js";
+import { trustEnglish } from "./strings/trust.en.js";
+import { trustFrench } from "./strings/trust.fr.js";
 
 const STRINGS = {
   en: {
@@ -210,8 +212,8 @@ const STRINGS = {
   },
 };
 
-Object.assign(STRINGS.en, trainingEnglish);
-Object.assign(STRINGS.fr, trainingFrench);
+Object.assign(STRINGS.en, trainingEnglish, trustEnglish);
+Object.assign(STRINGS.fr, trainingFrench, trustFrench);
 
 let language = "en";
 
