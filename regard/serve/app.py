@@ -17,6 +17,7 @@ from regard.serve import (
     mcp_routes,
     openai_routes,
     run_routes,
+    trust_routes,
 )
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.api_schema import STATUS, describe_answer, describe_api
@@ -79,8 +80,8 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
         redirect_slashes=False,
     )
     app.state.server = state
-    parts = (libretranslate.router, openai_routes.router, job_routes.router, mcp_routes.router, run_routes.router)
-    for part in (router, page_router(), *parts):
+    modules = (libretranslate, openai_routes, job_routes, mcp_routes, run_routes, trust_routes)
+    for part in (router, page_router(), *(module.router for module in modules)):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))
     app.include_router(search_router(state.catalogue))

@@ -17,6 +17,7 @@ from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
 from regard.serve.tree_routes import TREE, list_searching
+from regard.serve.trust import check_kind
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
@@ -94,5 +95,9 @@ def list_abilities(model: ServedModel, state: ServerState) -> list[str]:
     """Return what the explorer can do with a model beyond answering."""
     explained = {other.key for other in state.explainer.models}
     searching = {other.key for other in list_searching(state.explainer)}
-    abilities = {"explain": explained, TREE: searching}
-    return [ability for ability, keys in abilities.items() if model.key in keys]
+    abilities = {
+        "explain": model.key in explained,
+        TREE: model.key in searching,
+        "trust": check_kind(model) is not None,
+    }
+    return [name for name, is_able in abilities.items() if is_able]

@@ -29,7 +29,8 @@ SURPLUS = "surplus"  # in the state of a connection beyond those that are allowe
 FOREIGN_SITES = ("cross-site", "same-site")  # where browsers say that a request of another page comes from
 CLOSE = {"connection": "close"}  # of what is refused before it was read whole
 UNKNOWN = "unknown"
-NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/", "/v1/explain/", "/v1/run/traces/")  # of routes that end with a name
+NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/", "/v1/explain/", "/v1/run/traces/", "/v1/trust/")
+"""Of routes that end with a name."""
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

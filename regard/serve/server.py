@@ -103,6 +103,7 @@ class Server(uvicorn.Server):
         await asyncio.gather(*self._beside, return_exceptions=True)
         await asyncio.to_thread(self.state.worker.stop)
         await asyncio.to_thread(self.state.explainer.stop)
+        await asyncio.to_thread(self.state.trust.stop)
         if self.state.jobs is not None:
             self.state.jobs.close()
 

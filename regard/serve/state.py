@@ -12,6 +12,7 @@ from regard.serve.limits import Limits
 from regard.serve.memory import MemoryBudget
 from regard.serve.metrics import Metrics
 from regard.serve.run_view import RunView
+from regard.serve.trust import TrustChecks
 from regard.serve.worker_group import WorkerGroup
 
 
@@ -28,6 +29,8 @@ class ServerState:
     """Long work, where a folder for it was named."""
     run: RunView | None = None
     """A run that is shown, where one was named."""
+    trust: TrustChecks = field(init=False)
+    """Checks how far what is shown can be trusted."""
     explainer: Explainer = field(init=False)
     """Explains answers, beside the worker."""
     memory: MemoryBudget = field(init=False)
@@ -36,6 +39,7 @@ class ServerState:
     is_draining: bool = False
 
     def __post_init__(self) -> None:
+        self.trust = TrustChecks(self.limits)
         self.explainer = Explainer(self.catalogue, self.limits)
         self.memory = MemoryBudget(self.limits.memory_bytes)
 

@@ -10,6 +10,7 @@ import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
 import { drawUse } from "./use.js";
 import { drawTraining } from "./training.js";
+import { drawTrust } from "./trust.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
@@ -26,6 +27,7 @@ export const SCREENS = {
   },
   decode: { draw: drawDecode, fits: canShowTree },
   compare: { draw: drawCompare, fits: ({ source, models }) => source.live && comparable(models).length > 0 },
+  trust: { draw: drawTrust, fits: ({ source, models }) => source.live && models.length > 0 },
   training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
 };
 

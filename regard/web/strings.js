@@ -20,15 +20,17 @@ import { useEn } from "./strings/use.en.js";
 import { useFr } from "./strings/use.fr.js";
 import { trainingEn } from "./strings/training.en.js";
 import { trainingFr } from "./strings/training.fr.js";
+import { trustEn } from "./strings/trust.en.js";
+import { trustFr } from "./strings/trust.fr.js";
 
 const STRINGS = {
   en: {
     ...frameEn, ...namesEn, ...alignmentEn, ...measuresEn, ...insideEn, ...imageEn, ...graphEn,
-    ...decodeEn, ...useEn, ...trainingEn,
+    ...decodeEn, ...useEn, ...trainingEn, ...trustEn,
   },
   fr: {
     ...frameFr, ...namesFr, ...alignmentFr, ...measuresFr, ...insideFr, ...imageFr, ...graphFr,
-    ...decodeFr, ...useFr, ...trainingFr,
+    ...decodeFr, ...useFr, ...trainingFr, ...trustFr,
   },
 };
 

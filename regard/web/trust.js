@@ -1,0 +1,158 @@
+// The screen of trust: every method of looking inside a model held against a check and its controls, in plain words.
+
+import { make } from "./make.js";
+import { SourceError } from "./source.js";
+import { number, percent, say } from "./strings.js";
+
+const PAUSE = 500; // milliseconds between two looks at a measurement
+const OPEN = ["queued", "running"];
+const jobs = new Map(); // ids of measurements by model and direction, for a screen that is drawn again
+
+/** Fill the section with the checks of the chosen model; they are measured when the reader asks for it. */
+export async function drawTrust(section, context) {
+  const model = modelOf(context);
+  section.replaceChildren(make("h2", {}, say("trust_title", { model: model?.name ?? "" })), make("p", {}, say("trust_lead")));
+  if (!model?.can.includes("trust")) {
+    section.append(make("p", { id: "no-check" }, say("trust_none")));
+    context.tell(say("trust_none"));
+    return;
+  }
+  const view = new TrustView(context, model);
+  section.append(...view.elements);
+  await view.resume();
+}
+
+/** The model that is used, else the first of which something can be checked. */
+function modelOf({ models, state }) {
+  const chosen = models.find((one) => one.name === state.model && (!state.verb || one.verb === state.verb));
+  return chosen ?? models.find((one) => one.can.includes("trust")) ?? models[0];
+}
+
+class TrustView {
+  constructor(context, model) {
+    Object.assign(this, { context, model, id: "", timer: 0 });
+    const { signal } = context, isText = model.reads === "text";
+    this.to = make("select", { name: "to", onchange: () => this.resume() }, ...model.languages.map((code) => make("option", { value: code }, languageName(code))));
+    if (model.languages.length) this.to.value = model.languages.at(-1);
+    this.files = make("input", { type: "file", name: "pictures", accept: "image/*", multiple: true });
+    this.begin = make("button", { type: "button", onclick: () => this.ask() }, say("trust_begin"));
+    this.cancel = make("button", { type: "button", hidden: true, onclick: () => this.stop() }, say("trust_cancel"));
+    this.progress = make("progress", { max: 1, hidden: true, "aria-label": say("trust_running", { percent: "" }) });
+    this.status = make("p", { id: "trust-status" });
+    this.result = make("div", { id: "trust-result" });
+    const field = (name, element) => make("label", { class: "field" }, make("span", {}, say(name)), element);
+    const choices = [model.languages.length > 1 ? field("trust_to", this.to) : "", isText ? "" : field("trust_pictures", this.files)];
+    this.elements = [make("div", { class: "choices" }, ...choices, this.begin, this.cancel), this.progress, this.status, this.result];
+    signal.addEventListener("abort", () => clearTimeout(this.timer), { once: true });
+  }
+
+  get name() {
+    return `${this.model.name}/${this.model.verb}/${this.to.value}`;
+  }
+
+  /** Show what was measured before, or is being measured. */
+  async resume() {
+    this.result.replaceChildren();
+    this.status.textContent = "";
+    this.id = jobs.get(this.name) ?? "";
+    if (this.id) await this.look();
+    else this.context.tell(say("trust_lead"), { hint: true });
+  }
+
+  async ask() {
+    const { source, signal } = this.context, { model } = this;
+    try {
+      const inputs = model.reads === "text" ? {} : { inputs: await Promise.all([...this.files.files].map(readPicture)) };
+      const to = model.languages.length ? { to: this.to.value } : {};
+      const job = await source.call("/v1/trust", { model: model.name, verb: model.verb, ...to, ...inputs }, { signal });
+      this.id = job.id;
+      jobs.set(this.name, job.id);
+      this.show(job);
+    } catch (error) {
+      this.report(error);
+    }
+  }
+
+  async stop() {
+    try {
+      await this.context.source.request(`/v1/trust/${encodeURIComponent(this.id)}`, { method: "DELETE" });
+      await this.look();
+    } catch (error) {
+      this.report(error);
+    }
+  }
+
+  async look() {
+    const { source, signal } = this.context, { id } = this;
+    try {
+      const job = await source.get(`/v1/trust/${encodeURIComponent(id)}`, { signal });
+      if (!signal.aborted && id === this.id) this.show(job);
+    } catch (error) {
+      if (error.status === 404) jobs.delete(this.name);
+      this.report(error);
+    }
+  }
+
+  report(error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof SourceError)) throw error;
+    this.say(error.message);
+  }
+
+  say(text) {
+    if (this.status.textContent === text) return;
+    this.status.textContent = text;
+    this.context.tell(text);
+  }
+
+  show(job) {
+    const isOpen = OPEN.includes(job.status), share = job.total ? job.done / job.total : 0;
+    this.begin.hidden = isOpen;
+    this.begin.textContent = say(job.status === "finished" ? "trust_again" : "trust_begin");
+    this.begin.hidden ||= job.status === "finished" && this.model.reads === "text"; // it would be the same
+    this.cancel.hidden = this.progress.hidden = !isOpen;
+    this.progress.value = share;
+    const examples = Math.max(0, ...job.findings.map((finding) => finding.examples));
+    const unit = say(this.model.reads === "text" ? "unit_sentences" : "unit_pictures");
+    if (job.status === "running") {
+      this.status.textContent = say("trust_running", { percent: percent(Math.floor(100 * share) / 100) });
+      if (!this.announced) this.context.tell(this.status.textContent);
+      this.announced = true; // once: every step would be too much to hear
+    } else this.say(say(`trust_${job.status}`, { n: examples, unit, digest: job.digest.slice(0, 8), reason: job.reason }));
+    this.result.replaceChildren(...(job.status === "finished" ? [table(job.findings)] : []));
+    clearTimeout(this.timer);
+    if (isOpen) this.timer = setTimeout(() => this.look(), PAUSE);
+  }
+}
+
+function languageName(code) {
+  const text = say(`language_${code}`);
+  return text === `language_${code}` ? code : text;
+}
+
+/** The bytes of a picture as base64, as the routes for pictures read them. */
+function readPicture(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new SourceError(422, { reason: file.name }));
+    reader.readAsDataURL(file);
+  });
+}
+
+/** A row for every method and check: number, controls, what counts as good, and what it says. */
+function table(findings) {
+  const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_counts", "trust_says"];
+  const rows = findings.map((finding) => {
+    const { method, check, value, controls, better, good, verdict } = finding;
+    const beside = Object.entries(controls).map(([name, control]) => say(`control_${name}`, { value: number(control, 2) })).join(", ");
+    return make("tr", {},
+      make("th", { scope: "row" }, say(`method_${method}`)), make("td", { class: "words" }, say(`check_${check}`)), make("td", {}, number(value, 2)),
+      make("td", { class: "words" }, beside), make("td", { class: "words" }, say(`counts_${better}`, { good: number(good, 2) })),
+      make("td", { class: "words" }, make("strong", { class: verdict === "good" ? "good" : "bad" }, say(`verdict_${verdict}`)), ` – ${say(`says_${check}_${verdict}`)}`));
+  });
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust" },
+    make("caption", {}, say("trust_caption")),
+    make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col", class: name === "trust_value" ? false : "words" }, say(name))))),
+    make("tbody", {}, ...rows)));
+}
