@@ -51,7 +51,7 @@ export class AnswerBox {
       this.body.replaceChildren(make("p", { class: "use-empty" }, sayFirst(`use.empty_${model.verb}`, "use.empty_answer")));
       return;
     }
-    const tools = { draft, put: (text) => this.desk.put(text), limits: model.limits };
+    const tools = { draft, put: (text) => this.desk.put(text), fill: (text) => this.desk.fill(text), limits: model.limits };
     this.body.replaceChildren(answerView(result.answer, tools));
     if (result.parts.length > 1) this.body.append(lineChooser(result, (part) => this.desk.choosePart(part)));
     if (result.trace) await this.look(result);

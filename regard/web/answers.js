@@ -3,6 +3,8 @@
 import { bars, make } from "./make.js";
 import { number, percent, say } from "./strings.js";
 
+const GAP = /\[MASK\]|<mask>/i; // as texts are written
+
 /** What tells answers apart: the names of their members; the first that has them all draws it. */
 const VIEWS = [
   [["gaps", "filled"], gapsView],
@@ -85,19 +87,24 @@ function tagsView({ words, tags, probabilities }) {
 }
 
 /** The filled text, and what else could stand in each gap; choosing one fills it. */
-function gapsView({ text, filled, gaps }, { put }) {
+function gapsView({ text, filled, gaps }, { fill }) {
   const lists = gaps.map((gap, n) => {
-    const choose = (token) => put(fillGap(text, n, token));
+    const choose = (token) => fill(fillGap(text, n, token));
     const entries = gap.map(({ token, probability }) => candidate(token, probability, () => choose(token)));
     return make("div", {}, make("h3", {}, say("use.gap", { n: n + 1 }, gaps.length === 1 ? "one" : "")), make("ul", { class: "use-candidates" }, ...entries));
   });
   return make("div", {}, make("p", { class: "use-answer-text", dir: "auto" }, filled), ...lists);
 }
 
+/** Whether a text has a gap to be filled. */
+export function hasGap(text) {
+  return GAP.test(text ?? "");
+}
+
 /** The text with its gap of that number filled. */
-export function fillGap(text, place, token) {
+function fillGap(text, place, token) {
   let n = -1;
-  return text.replace(/\[MASK\]|<mask>/gi, (gap) => { n += 1; return n === place ? token : gap; });
+  return text.replace(new RegExp(GAP, "gi"), (gap) => { n += 1; return n === place ? token : gap; });
 }
 
 /** What could be chosen, with a bar and a number. */

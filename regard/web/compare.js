@@ -100,7 +100,7 @@ async function fill(holder, context) {
 
 /** A text with what only it has marked by a sign, a line and a colour; other answers as they are drawn elsewhere. */
 function answerOf({ answer }, marked, n) {
-  if (answer.all || answer.gaps || answer.tags || answer.near) return answerView(answer, { draft: { texts: [] }, put: () => {} });
+  if (answer.all || answer.gaps || answer.tags || answer.near) return answerView(answer, { draft: { texts: [] }, put: () => {}, fill: () => {} });
   return make("p", { class: "use-answer-text", dir: "auto" }, ...marked.map(({ text, same }) => (same ? text : make(n ? "ins" : "del", {}, make("span", { "aria-hidden": "true" }, n ? "+" : "−"), text))));
 }
 

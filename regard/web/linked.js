@@ -101,7 +101,7 @@ export function linkedView(links, { context, titles, onPick = null, picked = nul
   press(lines, state);
   leave();
   const note = make("p", { class: "note" }, say("use.how", {
-    attention: describe(links.attention.name, links.trace), n: links.attention.heads.length, equal: percent(1 / Math.max(1, links.columns.length)),
+    attention: describe(links.attention.name, links.trace), n: links.attention.heads.length, equal: percent(1 / Math.max(1, links.columnParts.filter(({ index }) => index !== undefined).length)),
   }, links.attention.heads.length === 1 ? "one" : ""));
   return { element: make("div", { class: "use-linked" }, ...sides.map((side) => lines[side].element), note), choose, lines };
 }
@@ -164,6 +164,7 @@ function paint(links, lines, side, index) {
   if (index === null) return;
   strongest(links, side, index).forEach(({ n, share }, rank) => {
     const word = lines[other].words[n], seen = share >= SHOWN;
+    if (!word) return; // of a text that is cut before it
     word.lastChild.textContent = seen && rank < NUMBERED ? String(Math.round(100 * share)) : "";
     if (seen) word.style.setProperty("--bar-height", `${Math.max(1, Math.round(THICKEST * share))}px`);
     else word.style.removeProperty("--bar-height");

@@ -2,7 +2,7 @@
 
 import { AnswerBox } from "./answer_box.js";
 import { Asker, UNSTREAMED, lookQuestion, sentencesOf, streams } from "./asking.js";
-import { answerText } from "./answers.js";
+import { answerText, hasGap } from "./answers.js";
 import { inputField, sayFirst, unique } from "./fields.js";
 import { Languages } from "./languages.js";
 import { make, shorten } from "./make.js";
@@ -151,7 +151,21 @@ class Desk {
       this.pending = null;
       return this.box.wait(false);
     }
-    if (!PATIENT.includes(this.model.verb)) this.timer = setTimeout(() => this.ask(), PAUSE);
+    if (!PATIENT.includes(this.model.verb) && !this.lacksGap()) this.timer = setTimeout(() => this.ask({ alone: true }), PAUSE);
+  }
+
+  /** Whether a text has no gap yet that could be filled. */
+  lacksGap() {
+    return this.model.verb === "fill" && !hasGap(this.draft.texts[0]);
+  }
+
+  /** Put a text with a gap filled in place of what was asked; other gaps are asked about anew. */
+  fill(text) {
+    if (hasGap(text)) return this.put(text);
+    this.field.put([text]);
+    this.result = { ...this.result, answer: { ...this.result.answer, filled: text } };
+    this.show();
+    this.context.tell(this.sentence());
   }
 
   textsOf(input) {
@@ -179,8 +193,8 @@ class Desk {
     return { model: this.model, input, options, lines };
   }
 
-  /** Ask what the form holds; only the newest question is answered. */
-  async ask() {
+  /** Ask what the form holds; only the newest question is answered. `alone`: nobody pressed a button. */
+  async ask({ alone = false } = {}) {
     clearTimeout(this.timer);
     const question = this.question();
     if (question.input === null) {
@@ -205,7 +219,9 @@ class Desk {
       this.context.tell(this.sentence());
       await this.look();
     } catch (error) {
-      if (this.pending === question || this.pending === null) this.fail(error, () => this.ask());
+      if (this.pending !== question && this.pending !== null) return;
+      if (alone && error.status === 422) this.refuse(error);
+      else this.fail(error, () => this.ask());
     }
   }
 
@@ -296,6 +312,13 @@ class Desk {
     if (!error) return;
     this.box.wait(false);
     this.context.tell(error.message);
+  }
+
+  /** What cannot be answered yet, while somebody types, is no trouble. */
+  refuse(error) {
+    this.pending = null;
+    this.box.wait(false);
+    this.box.note.textContent = error.message;
   }
 
   address({ input, options }) {

@@ -23,7 +23,8 @@ export async function wordChoices(context, links, row, { desk, text }) {
     element.setAttribute("aria-label", say("use.alternatives", { word: unit.text }));
     const listed = prediction.top.slice(0, LISTED).map(([written, share], n) => {
       const chosen = written === prediction.written;
-      return candidate(readable(written), share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id: prediction.ids[n] }, desk, text }); },
+      const part = chosen && piece < unit.places.length - 1 ? "…" : ""; // more of the word follows
+      return candidate(readable(written) + part, share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id: prediction.ids[n] }, desk, text }); },
         { pressed: chosen, title: chosen ? say("use.written") : say("use.write_on", { word: readable(written) }) });
     });
     const rank = prediction.rank < LISTED ? [] : [make("p", { class: "note" }, say("use.rank", { word: readable(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 }))];
