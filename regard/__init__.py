@@ -1,7 +1,7 @@
 """Regard: train attention models on your own data, use them, and look inside.
 
-`load` opens a trained model, `train` trains one, `watch` shows where it looks, `prompt` puts a task to a language
-model. Importing this package imports nothing heavy.
+`load` opens a trained model, `train` trains one, `watch` shows where it looks, `explore` opens it in the browser,
+`prompt` puts a task to a language model. Importing this package imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from regard.interpret.watch import AttentionRecord
     from regard.recipe import Outcome
+    from regard.serve.explore import Explorer, Model
     from regard.tasks.trained import Face
     from regard.training.task import Task
 
 __version__ = "0.2.0"
-__all__ = ["__version__", "load", "prompt", "train", "watch"]
+__all__ = ["__version__", "explore", "load", "prompt", "train", "watch"]
 
 install_former_modules()
 
@@ -107,3 +108,25 @@ def watch(model: nn.Module) -> AbstractContextManager[AttentionRecord]:
     from regard.interpret.watch import watch
 
     return watch(model)
+
+
+def explore(
+    model: Model | Sequence[Model] | None = None, *, device: str = "auto", port: int = 0, browser: bool = True
+) -> Explorer:
+    """Open a model in the browser: use it, and see where it looked. `explore("runs/demo")`, `explore(trained)`.
+
+    The model is a folder, the name of one that comes with Regard, a loaded model, or a list of these; without one it is
+    all that come with Regard. A server is started in a thread, at a free port of this machine, which others cannot
+    reach. Its address is printed and opened in a browser, unless `browser=False`. `.url` is the address, and `.stop()`
+    ends the server; in `with regard.explore(...) as explorer:` it ends by itself.
+    """
+    from regard.config.python_names import python_call
+
+    with python_call():
+        try:
+            from regard.serve.explore import open_explorer
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] == "regard":
+                raise
+            raise ValueError(f"{error.name} is missing: pip install 'regard[serve]'") from None
+        return open_explorer(model, device=device, port=port, browser=browser)
