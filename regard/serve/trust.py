@@ -47,6 +47,10 @@ class TrustJob:
     """One measurement: what it is of, how far it is, and what was found."""
 
     model: str
+    key: str
+    """Of the model in the catalogue."""
+    trained: Any = field(repr=False)
+    """The version of the model that is checked."""
     digest: str
     work: Callable[[Callable[[int], None]], list[dict[str, Any]]]
     total: int
@@ -101,7 +105,7 @@ class TrustChecks:
         job = self._make_job(model, digest, to, pictures)
         with self._lock:
             known = self._by_name.get(job.name)
-            if known is not None and known.status in ("queued", "running", "finished"):
+            if known is not None and known.trained is model.trained and known.status not in ("cancelled", "failed"):
                 return known
             open_jobs = sum(other.status in ("queued", "running") for other in self._jobs.values())
             if open_jobs >= WAITING:
@@ -196,24 +200,27 @@ class TrustChecks:
 
         total = trust.count_readings(model.trained.model, golds)
         name = name_of(digest, "translator", target, len(golds))
-        return TrustJob(model.name, digest, work, total, name, self.limits.trust_seconds)
+        return TrustJob(model.name, model.key, model.trained, digest, work, total, name, self.limits.trust_seconds)
 
     def _make_maps_job(self, model: ServedModel, digest: str, pictures: Sequence[Any] | None) -> TrustJob:
         if not pictures:
             raise Refusal(422, "send pictures on which its maps are checked, as inputs", "invalid_input")
         chosen = list(pictures)[: self.limits.trust_sentences]
-        pixels = model.trained.decode_images(chosen)
+        trained: Any = model.trained
+        pixels = trained.decode_images(chosen)
         marks = [checkpoint.fingerprint(picture.flatten().tolist()) for picture in pixels]
 
         def work(tell: Callable[[int], None]) -> list[dict[str, Any]]:
-            copy = copy_sharing_weights(model.trained)
+            copy = copy_sharing_weights(trained)
             inputs = copy.normalise(pixels.to(copy.runner.device))
             with torch.no_grad():
                 labels = copy.model(inputs).argmax(-1)
             return [finding.plain() for finding in trust.check_maps(copy.model, MapExamples(inputs, labels), tell)]
 
         name = name_of(digest, "maps", *marks)
-        return TrustJob(model.name, digest, work, len(chosen), name, self.limits.trust_seconds)
+        return TrustJob(
+            model.name, model.key, model.trained, digest, work, len(chosen), name, self.limits.trust_seconds
+        )
 
 
 def check_kind(model: ServedModel) -> str | None:
@@ -227,9 +234,8 @@ def check_kind(model: ServedModel) -> str | None:
 def directions_of(trained: Any) -> list[str]:
     """Return the target languages in which a translator can be checked on the pairs that come with Regard."""
     if trained.languages:
-        return [
-            code for code in LANGUAGES if code in trained.languages and len(set(trained.reads) & set(LANGUAGES)) > 1
-        ]
+        known = set(LANGUAGES) <= {*trained.reads, *trained.languages}
+        return [code for code in LANGUAGES if code in trained.languages and known]
     direction = getattr(trained, "trained_direction", None)
     return [direction[1]] if direction and set(direction) == set(LANGUAGES) else []
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import COUNT, TEXT, closed_object, describe_answer, describe_request, list_of, object_of
 from regard.serve.http import json_response, read_object, state_of
 from regard.serve.payload import reads_pictures
-from regard.serve.trust import check_kind
+from regard.serve.state import ServerState
+from regard.serve.trust import TrustJob, check_kind
 from regard.serve.verb_routes import check_members, prepare_inputs
 
 MEMBERS = frozenset({"model", "verb", "to", "inputs"})
 TRUST = object_of(
-    *("id", "model", "digest", "status", "done", "total", "findings"),
+    *("id", "model", "digest", "status", "done", "total", "findings", "current"),
     id=TEXT,
     model=TEXT,
     digest=TEXT,
@@ -22,6 +24,7 @@ TRUST = object_of(
     done=COUNT,
     total=COUNT,
     findings=list_of({"type": "object"}),
+    current={"type": "boolean"},
 )
 SCHEMA = closed_object(model=TEXT, verb=TEXT, to=TEXT, inputs={})
 router = APIRouter(prefix="/v1/trust")
@@ -46,16 +49,24 @@ async def begin_check(request: Request) -> Response:
     if reads_pictures(model.trained) and "inputs" in payload:
         pictures = await prepare_inputs(model, payload, state.limits)
     job = await asyncio.to_thread(state.trust.submit, model, payload.get("to"), pictures)
-    return json_response(job.plain(), 202)
+    return json_response(describe_job(job, state), 202)
 
 
 @router.get("/{identifier}", response_class=Response, responses=describe_answer(TRUST))
 async def show_check(request: Request, identifier: str) -> Response:
     """Show how far a check is, and what it found."""
-    return json_response(state_of(request).trust.find(identifier).plain())
+    state = state_of(request)
+    return json_response(describe_job(state.trust.find(identifier), state))
 
 
 @router.delete("/{identifier}", response_class=Response, responses=describe_answer(TRUST))
 async def cancel_check(request: Request, identifier: str) -> Response:
     """Call a check off."""
-    return json_response(state_of(request).trust.cancel(identifier).plain())
+    state = state_of(request)
+    return json_response(describe_job(state.trust.cancel(identifier), state))
+
+
+def describe_job(job: TrustJob, state: ServerState) -> dict[str, Any]:
+    """Return how a job stands, and whether the version that it is of is still the one that answers."""
+    model = next((model for model in state.catalogue if model.key == job.key), None)
+    return {**job.plain(), "current": model is not None and model.trained is job.trained}

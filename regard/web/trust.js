@@ -6,7 +6,7 @@ import { number, percent, say } from "./strings.js";
 
 const PAUSE = 500; // milliseconds between two looks at a measurement
 const OPEN = ["queued", "running"];
-const jobs = new Map(); // ids of measurements by model and direction, for a screen that is drawn again
+const jobs = new Map(); // the last known state of measurements by model and direction, for a screen that is drawn again
 
 /** Fill the section with the checks of the chosen model; they are measured when the reader asks for it. */
 export async function drawTrust(section, context) {
@@ -54,9 +54,12 @@ class TrustView {
   async resume() {
     this.result.replaceChildren();
     this.status.textContent = "";
-    this.id = jobs.get(this.name) ?? "";
-    if (this.id) await this.look();
-    else this.context.tell(say("trust_lead"), { hint: true });
+    const known = jobs.get(this.name);
+    this.id = known?.id ?? "";
+    if (known) {
+      this.show(known);
+      await this.look();
+    } else this.context.tell(say("trust_lead"), { hint: true });
   }
 
   async ask() {
@@ -66,7 +69,6 @@ class TrustView {
       const to = model.languages.length ? { to: this.to.value } : {};
       const job = await source.call("/v1/trust", { model: model.name, verb: model.verb, ...to, ...inputs }, { signal });
       this.id = job.id;
-      jobs.set(this.name, job.id);
       this.show(job);
     } catch (error) {
       this.report(error);
@@ -106,10 +108,11 @@ class TrustView {
   }
 
   show(job) {
-    const isOpen = OPEN.includes(job.status), share = job.total ? job.done / job.total : 0;
+    jobs.set(this.name, job);
+    const isOpen = OPEN.includes(job.status), isStale = job.status === "finished" && !job.current, share = job.total ? job.done / job.total : 0;
     this.begin.hidden = isOpen;
     this.begin.textContent = say(job.status === "finished" ? "trust_again" : "trust_begin");
-    this.begin.hidden ||= job.status === "finished" && this.model.reads === "text"; // it would be the same
+    this.begin.hidden ||= job.status === "finished" && !isStale && this.model.reads === "text"; // it would be the same
     this.cancel.hidden = this.progress.hidden = !isOpen;
     this.progress.value = share;
     const examples = Math.max(0, ...job.findings.map((finding) => finding.examples));
@@ -118,8 +121,9 @@ class TrustView {
       this.status.textContent = say("trust_running", { percent: percent(Math.floor(100 * share) / 100) });
       if (!this.announced) this.context.tell(this.status.textContent);
       this.announced = true; // once: every step would be too much to hear
-    } else this.say(say(`trust_${job.status}`, { n: examples, unit, digest: job.digest.slice(0, 8), reason: job.reason }));
-    this.result.replaceChildren(...(job.status === "finished" ? [table(job.findings)] : []));
+    } else if (isStale) this.say(say("trust_stale"));
+    else this.say(say(`trust_${job.status}`, { n: examples, unit, digest: job.digest.slice(0, 8), reason: job.reason }));
+    this.result.replaceChildren(...(job.status === "finished" && !isStale ? [table(job.findings)] : []));
     clearTimeout(this.timer);
     if (isOpen) this.timer = setTimeout(() => this.look(), PAUSE);
   }

@@ -6,7 +6,7 @@ export const trustEn = {
   trust_none: "No check of what this model shows exists yet. Read its pictures as where it looked, and as nothing more.",
   trust_begin: "Measure", trust_cancel: "Cancel", trust_again: "Measure again", trust_to: "Translating into", trust_pictures: "Pictures to check its maps on",
   trust_queued: "Waiting for another check.", trust_running: "Measuring: {percent}.", trust_cancelled: "Cancelled: nothing is shown of half a measurement.",
-  trust_failed: "It could not be measured: {reason}", trust_finished: "Measured on {n} {unit}, for the version {digest} of the model.",
+  trust_failed: "It could not be measured: {reason}", trust_stale: "A newer version of the model has taken over since this was measured: measure it again.", trust_finished: "Measured on {n} {unit}, for the version {digest} of the model.",
   unit_sentences: "sentences", unit_pictures: "pictures", language_en: "English", language_fr: "French",
   trust_method: "What is shown", trust_check: "Checked by", trust_value: "Number", trust_control: "Beside it", trust_counts: "Counts as good", trust_says: "What it says",
   trust_caption: "Every method by every check, with its controls",

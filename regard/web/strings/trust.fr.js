@@ -6,7 +6,7 @@ export const trustFr = {
   trust_none: "Il n’existe pas encore d’épreuve pour ce que montre ce modèle. Lisez ses images comme l’endroit où il a regardé, et rien de plus.",
   trust_begin: "Mesurer", trust_cancel: "Annuler", trust_again: "Mesurer de nouveau", trust_to: "Traduction vers", trust_pictures: "Images sur lesquelles éprouver ses cartes",
   trust_queued: "Une autre mesure est en cours, celle-ci attend.", trust_running: "Mesure en cours : {percent}.", trust_cancelled: "Annulé : une moitié de mesure n’est pas montrée.",
-  trust_failed: "La mesure a échoué : {reason}", trust_finished: "Mesuré sur {n} {unit}, pour la version {digest} du modèle.",
+  trust_failed: "La mesure a échoué : {reason}", trust_stale: "Une version plus récente du modèle a pris le relais depuis cette mesure : mesurez-la de nouveau.", trust_finished: "Mesuré sur {n} {unit}, pour la version {digest} du modèle.",
   unit_sentences: "phrases", unit_pictures: "images", language_en: "l’anglais", language_fr: "le français",
   trust_method: "Ce qui est montré", trust_check: "Épreuve", trust_value: "Nombre", trust_control: "À comparer à", trust_counts: "Est jugé bon", trust_says: "Ce que cela veut dire",
   trust_caption: "Chaque méthode face à chaque épreuve, avec ses témoins",

@@ -1,0 +1,184 @@
+"""Checks of what a model shows: measured in the background, kept by the checkpoint, cancelled, and never stale."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+import regard
+from regard.interpret.measure import trust
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.metrics import alignment
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.limits import Limits
+from regard.serve.refusal import Refusal
+from regard.serve.trust import TrustChecks, name_of
+from tests.serve.harness import Running, make_eye, serving
+from tests.serve.process import wait_until
+
+ENDED = ("finished", "cancelled", "failed")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Any:
+    return regard.load("en-fr", device="cpu")
+
+
+@pytest.fixture
+def desk(translator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server with a translator, a classifier of pictures that learnt nothing, and a cache of its own."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    with serving({"en-fr": translator, "eye": make_eye()}, trust_sentences=2) as running:
+        yield running
+
+
+def ask(running: Running, **body: Any) -> httpx.Response:
+    return httpx.post(f"{running.url}/v1/trust", json=body, timeout=600, trust_env=False)
+
+
+def wait_for(running: Running, identifier: str) -> dict[str, Any]:
+    job: dict[str, Any] = {}
+
+    def has_ended() -> bool:
+        job.update(httpx.get(f"{running.url}/v1/trust/{identifier}", timeout=600, trust_env=False).json())
+        return job["status"] in ENDED
+
+    wait_until(has_ended)
+    return job
+
+
+def test_a_translator_is_checked_once_and_the_numbers_are_those_of_its_measures(desk: Running, translator: Any):
+    first = ask(desk, model="en-fr", to="fr")
+    assert first.status_code == 202
+    job = wait_for(desk, first.json()["id"])
+    assert (job["status"], job["done"], job["current"]) == ("finished", job["total"], True)
+    found = {(one["method"], one["check"]): one for one in job["findings"]}
+    assert set(found) == {
+        ("attention", "alignment"), ("attention", "deletion"), ("rollout", "deletion"),
+        ("attention", "silenced"), ("attention", "even"),
+    }  # fmt: skip
+    expected = trust.check_translator(ForcedReader(translator, "fr"), alignment.read()[:2])
+    assert [one["value"] for one in job["findings"]] == pytest.approx([one.value for one in expected], abs=1e-5)
+    assert all(one["controls"] and one["verdict"] in ("good", "weak", "none") for one in job["findings"])
+    assert ask(desk, model="en-fr", to="fr").json()["id"] == job["id"], "it is measured once"
+    assert ask(desk, model="en-fr", to="en").json()["id"] != job["id"]
+
+
+def test_heads_that_are_silenced_for_a_check_go_on_answering(desk: Running, translator: Any):
+    before = translator.translate("The white house.", to="fr")
+    job = ask(desk, model="en-fr", to="fr").json()
+    body = {"model": "en-fr", "inputs": "The white house.", "options": {"to": "fr"}}
+    answers = set()
+    while wait_once(desk, job["id"])["status"] not in ENDED:
+        answer = httpx.post(f"{desk.url}/v1/translate", json=body, timeout=600, trust_env=False).json()
+        answers.add(answer["answers"][0]["translation"])
+    assert answers <= {before}
+
+
+def wait_once(running: Running, identifier: str) -> dict[str, Any]:
+    return httpx.get(f"{running.url}/v1/trust/{identifier}", timeout=600, trust_env=False).json()
+
+
+def test_a_check_is_cancelled_and_can_be_begun_again(translator: Any, tmp_path: Path):
+    checks = TrustChecks(Limits(trust_sentences=100), tmp_path)
+    model = ServedModel("en-fr", "en-fr", translator)
+    job = checks.submit(model, "fr")
+    wait_until(lambda: job.done)
+    checks.cancel(job.identifier)
+    wait_until(lambda: job.status in ENDED)
+    assert (job.status, job.findings) == ("cancelled", [])
+    assert job.done < job.total
+    again = checks.submit(model, "fr")
+    assert again is not job
+    checks.cancel(again.identifier)
+    checks.stop()
+    assert not list(tmp_path.rglob("*.json")), "half a measurement is not kept"
+
+
+def test_a_check_that_takes_too_long_says_so(translator: Any, tmp_path: Path):
+    checks = TrustChecks(Limits(trust_sentences=100, trust_seconds=0.001), tmp_path)
+    job = checks.submit(ServedModel("en-fr", "en-fr", translator), "fr")
+    wait_until(lambda: job.status in ENDED)
+    checks.stop()
+    assert job.status == "failed"
+    assert "trust_seconds" in job.reason
+
+
+def test_results_are_kept_by_the_checkpoint_and_a_damaged_file_is_measured_again(translator: Any, tmp_path: Path):
+    limits, model = Limits(trust_sentences=2), ServedModel("a", "a", translator, version="0" * 64)
+
+    def measured(model: ServedModel) -> Any:
+        checks = TrustChecks(limits, tmp_path)
+        job = checks.submit(model, "fr")
+        began = job.status
+        wait_until(lambda: job.status in ENDED)
+        checks.stop()
+        return began, job.findings
+
+    began, findings = measured(model)
+    assert began != "finished"
+    assert measured(model) == ("finished", findings), "read from the cache"
+    other = ServedModel("a", "a", translator, version="1" * 64)
+    assert measured(other)[0] != "finished", "another checkpoint is measured"
+    path = tmp_path / "trust" / f"{name_of('0' * 64, 'translator', 'fr', 2)}.json"
+    changed = json.loads(path.read_text())
+    changed["findings"][0]["value"] = 0.0
+    path.write_text(json.dumps(changed))
+    assert measured(model)[0] != "finished", "a changed file is not believed"
+    path.write_bytes(path.read_bytes()[:40])
+    began, again = measured(model)
+    assert began != "finished"
+    assert again == findings
+
+
+def test_a_result_of_a_version_that_was_replaced_is_not_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    first, second = (regard.load("en-fr", device="cpu") for _ in range(2))
+    catalogue = Catalogue([ServedModel("m", "m", first, version="0" * 64)])
+    with serving(catalogue, trust_sentences=2) as running:
+        job = wait_for(running, ask(running, model="m", to="fr").json()["id"])
+        assert job["current"] is True
+        catalogue.replace("m", second, "1" * 64)
+        assert wait_once(running, job["id"])["current"] is False
+        new = ask(running, model="m", to="fr").json()
+        assert (new["id"] != job["id"], new["digest"]) == (True, "1" * 64)
+
+
+def picture(colour: tuple[int, int, int]) -> str:
+    buffer = io.BytesIO()
+    Image.new("RGB", (16, 16), colour).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_the_maps_of_a_classifier_are_checked_on_posted_pictures(desk: Running):
+    assert ask(desk, model="eye").status_code == 422
+    inputs = [picture((255, 0, 0)), picture((0, 0, 255))]
+    job = wait_for(desk, ask(desk, model="eye", inputs=inputs).json()["id"])
+    assert job["status"] == "finished"
+    assert {(one["method"], one["check"]) for one in job["findings"]} >= {
+        (method, check)
+        for method in ("attention", "rollout", "gradient")
+        for check in ("map_deletion", "map_insertion", "map_change")
+    }
+
+
+def test_refusals_name_the_remedy(desk: Running):
+    assert ask(desk, model="nobody").status_code == 404
+    assert ask(desk, model="en-fr", to="de").status_code == 422
+    assert ask(desk, model="en-fr", strange=1).status_code == 422
+    assert httpx.get(f"{desk.url}/v1/trust/nothing", trust_env=False).status_code == 404
+    assert httpx.delete(f"{desk.url}/v1/trust/nothing", trust_env=False).status_code == 404
+
+
+def test_a_model_without_a_check_is_refused_in_a_sentence(tmp_path: Path):
+    checks = TrustChecks(Limits(), tmp_path)
+    with pytest.raises(Refusal, match="no check of what stories shows exists"):
+        checks.submit(ServedModel("stories", "stories", regard.load("stories", device="cpu")))
