@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.serve.gate import SURPLUS
 from regard.serve.limits import Limits
 from regard.serve.refusal import Refusal, write_envelope
+
+UNSENT_BYTES = 64 << 10  # that the kernel keeps for a client which does not read; by itself it takes megabytes
 
 
 class DeadlineProtocol(H11Protocol):
@@ -27,6 +30,8 @@ class DeadlineProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the request headers."""
         super().connection_made(transport)
+        if (connection := transport.get_extra_info("socket")) is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_BYTES)
         if len(self.connections) > self.limits.connections:
             self.app_state = {**self.app_state, SURPLUS: True}
         self._await_headers()
