@@ -31,7 +31,7 @@ function optionField(name, schema, { draft, change }) {
   const id = unique("option"), help = unique("help");
   const kind = kindOf(schema);
   const control = CONTROLS[kind.control](kind, { id, "aria-describedby": help, name }, draft.options[name], (value) => change(name, value));
-  const described = say("lang") === "fr" ? sayFirst(`use.help_${name}`, schema.description ?? "") : schema.description ?? "";
+  const described = sayFirst(`use.help_${name}`, schema.description ?? "");
   const label = make("label", { for: id }, optionName(name));
   const first = kind.control === "check" ? [make("span", { class: "use-check" }, control, label)] : [label, control];
   return make("div", { class: "use-field" }, ...first, make("p", { class: "note", id: help }, `${described} ${say("use.default", { value: shownDefault(schema) })}`));

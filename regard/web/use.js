@@ -92,7 +92,8 @@ class Desk {
   read({ input, options }) {
     if (this.addressed !== undefined || !input) return;
     this.addressed = input;
-    this.draft.texts = this.textsOf(input);
+    if (this.model.inputs.type === "object") this.draft.numbers = Object.fromEntries(input.split(",").map((part) => part.split("=")));
+    else this.draft.texts = this.textsOf(input);
     try { if (options) this.draft.options = JSON.parse(options); } catch { this.draft.options = {}; }
     this.unasked = true;
   }

@@ -24,7 +24,7 @@ export async function wordChoices(context, links, row, { desk, text }) {
     const listed = prediction.top.slice(0, LISTED).map(([written, share], n) => {
       const chosen = written === prediction.written;
       const part = chosen && piece < unit.places.length - 1 ? "…" : ""; // more of the word follows
-      return candidate(readable(written) + part, share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id: prediction.ids[n] }, desk, text }); },
+      return candidate(readable(written) + part, share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id: prediction.ids?.[n] }, desk, text }); },
         { pressed: chosen, title: chosen ? say("use.written") : say("use.write_on", { word: readable(written) }) });
     });
     const rank = prediction.rank < LISTED ? [] : [make("p", { class: "note" }, say("use.rank", { word: readable(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 }))];
