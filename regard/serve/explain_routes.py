@@ -166,14 +166,14 @@ async def show_steps(request: Request, identifier: str) -> Response:
     explainer = state.explainer
     payload = await read_object(request, state.limits)
     check_members(payload, STEPS_MEMBERS)
-    kept = find_view(request, identifier)
+    stored = find_view(request, identifier)
     name = payload.get("attention")
-    names = [attention.name for attention in kept.trace.weights]
+    names = [attention.name for attention in stored.trace.weights]
     if name not in names:
         raise Refusal(422, f"attention must be one of {', '.join(names[:MOST_NAMES])}", "invalid_input")
-    steps = await while_connected(request, explainer.run(kept.model, lambda _: kept.trace.steps([name])))
+    steps = await while_connected(request, explainer.run(stored.model, lambda _: stored.trace.steps([name])))
     if steps is None:
-        raise Refusal(422, f"{kept.model.name} has no steps to show", "invalid_input")
+        raise Refusal(422, f"{stored.model.name} has no steps to show", "invalid_input")
     view, store = await asyncio.to_thread(view_steps, steps)
     store.settle(explainer.tensors.add(store.tensors))
     return json_response(view)
@@ -181,10 +181,10 @@ async def show_steps(request: Request, identifier: str) -> Response:
 
 def find_view(request: Request, identifier: str) -> KeptView:
     """Return a view that is kept, and refuse if there is none."""
-    kept = state_of(request).explainer.views.find(identifier)
-    if kept is None:
+    stored = state_of(request).explainer.views.find(identifier)
+    if stored is None:
         raise Refusal(404, "no such answer, or no longer: explain the input again", "not_found")
-    return kept
+    return stored
 
 
 def read_head(text: str, heads: int) -> int:

@@ -91,15 +91,15 @@ def list_models(models: Model | Sequence[Model] | None, *, device: str) -> Catal
     """Return a catalogue of folders, names and loaded models; those that come with Regard if there is none."""
     if models is None:
         return load_models([], device=device)
-    listed: Sequence[Any] = models if isinstance(models, list | tuple) else [models]
-    if not listed:
+    chosen: Sequence[Any] = models if isinstance(models, list | tuple) else [models]
+    if not chosen:
         raise ValueError(
             "there is no model to explore: name one, or leave the list out for those that come with Regard"
         )
-    served: list[ServedModel] = []
-    for model in listed:
-        served += load_models([model], device=device) if isinstance(model, str | Path) else [serve_loaded(model)]
-    return Catalogue(served)
+    entries: list[ServedModel] = []
+    for model in chosen:
+        entries += load_models([model], device=device) if isinstance(model, str | Path) else [serve_loaded(model)]
+    return Catalogue(entries)
 
 
 def serve_loaded(trained: Any) -> ServedModel:

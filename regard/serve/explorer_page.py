@@ -49,9 +49,9 @@ def page_router() -> APIRouter:
 
 async def show_page(request: Request) -> Response:
     """Show the explorer, in the language that is asked for or that the browser prefers."""
-    asked = request.query_params.get("lang", "")
-    language = asked if asked in LANGUAGES else preferred_language(request.headers.get("accept-language", ""))
-    page = write_shell(language, is_fixed=asked in LANGUAGES)
+    wish = request.query_params.get("lang", "")
+    language = wish if wish in LANGUAGES else preferred_language(request.headers.get("accept-language", ""))
+    page = write_shell(language, is_fixed=wish in LANGUAGES)
     return Response(page, media_type=HTML, headers=POLICY | {"vary": "accept-language"})
 
 
@@ -100,8 +100,8 @@ def make_static(text: str, media: str) -> StaticFile:
 def send_static(request: Request, file: StaticFile) -> Response:
     """Return a file, compressed if the client reads that, or only the word that its copy is still right."""
     headers = {"etag": file.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
-    known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
-    if file.etag in known or "*" in known:
+    tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+    if file.etag in tags or "*" in tags:
         return Response(status_code=304, headers=headers)
     encodings = [part.partition(";")[0].strip() for part in request.headers.get("accept-encoding", "").split(",")]
     if "gzip" in encodings:

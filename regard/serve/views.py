@@ -77,9 +77,9 @@ class ViewCache:
         """Keep a view, and return it with its id."""
         identifier = secrets.token_urlsafe(ID_BYTES)
         view = {"id": identifier, **view}
-        kept = KeptView(model, forget_weights(trace), json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
-        self._views[identifier] = kept
-        self.bytes += len(kept.body)
+        entry = KeptView(model, forget_weights(trace), json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
+        self._views[identifier] = entry
+        self.bytes += len(entry.body)
         while len(self._views) > self.most or (self.bytes > self.most_bytes and len(self._views) > 1):
             _, oldest = self._views.popitem(last=False)
             self.bytes -= len(oldest.body)

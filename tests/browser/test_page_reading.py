@@ -13,6 +13,7 @@ from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
 from tests.browser.reading import contrast, luminance
+from tests.browser.test_page import coloured
 from tests.interpret.looking import TEXT, model
 
 
@@ -184,3 +185,24 @@ def test_text_stands_out_from_what_is_behind_it(visit: Callable, file: Path, the
         assert contrast(tone[text], tone[behind]) >= 4.5, (text, behind)
     for line in ("field", "mark"):
         assert contrast(tone[line], tone["back"]) >= 3, line
+
+
+TILE = """(places) => {
+  const context = document.querySelector(".tiles button[data-head='1'] canvas").getContext("2d");
+  return places.map(([row, column]) => [...context.getImageData(column, row, 1, 1).data]);
+}"""
+
+
+def test_heads_that_are_packed_are_unpacked_to_the_same_numbers(visit: Callable, tmp_path: Path):
+    size = 300
+    items = [Item(f" w{place}", word=place) for place in range(size)]
+    weights = weigh(3 * torch.randn(5, size, size))
+    page.save(Trace("m", "t", {"source": items}, [Weights("a", "source", "source", weights)]), tmp_path / "long.html")
+    assert (tmp_path / "long.html").read_text(encoding="utf-8").count('"packed":true') == 5
+    one = visit(tmp_path / "long.html", "#screen=heads&scale=max", color_scheme="light")
+    one.page.locator(".tiles button[data-head='1'] canvas[width='300']").wait_for()
+    places = [[row, column] for row in range(0, size, 37) for column in range(0, size, 41)]
+    for (row, column), shade in zip(places, one.page.evaluate(TILE, places), strict=True):
+        share = float(weights[1, row, column] / weights[1].max())
+        assert shade[:3] == pytest.approx(coloured(share, "light"), abs=3), (row, column)
+    assert one.wrong == []
