@@ -145,15 +145,16 @@ async def show_page(request: Request, identifier: str) -> Response:
     """Return an answer that was explained with `view` as a page of its own, which opens from disk."""
     from regard.interpret.draw.page import render_view
 
-    explainer, kept = state_of(request).explainer, find_view(request, identifier)
-    view = json.loads(kept.body)
-    found = {each["name"]: explainer.tensors.find(each["heads"][0]["id"] or "") for each in view["attentions"]}
-    if None in found.values():
-        raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
-    weights = {name: entry[1] for name, entry in found.items() if entry is not None}
+    explainer, explained = state_of(request).explainer, find_view(request, identifier)
+    view, weights = json.loads(explained.body), {}
+    for attention in view["attentions"]:
+        entry = explainer.tensors.find(attention["heads"][0]["id"] or "")
+        if entry is None:
+            raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
+        weights[attention["name"]] = entry[1]
     steps = None
     if view["stepped"]:
-        steps = await while_connected(request, explainer.run(kept.model, lambda _: kept.trace.steps()))
+        steps = await while_connected(request, explainer.run(explained.model, lambda _: explained.trace.steps()))
     body = await asyncio.to_thread(lambda: render_view(view, weights, steps=steps).encode())
     headers = {"Content-Disposition": 'attachment; filename="regard.html"'}
     return Response(body, media_type=PAGE, headers=headers)

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from regard.interpret.draw.neighbourhood import graph_for_page
 from regard.interpret.items import Item, Weights
-from regard.interpret.measure.entropy import diagonality, entropy
-from regard.interpret.measure.summary import CONTROL
+from regard.interpret.measure.entropy import CONTROL, diagonality, entropy
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.trace_like import TraceLike
 from regard.interpret.words import group_items, merge

@@ -8,6 +8,9 @@ from torch import Tensor
 
 MARGIN = 1e-6
 
+CONTROL = ", control"
+"""Ending of the name of a table that holds the control of a measure, head by head."""
+
 
 def entropy(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads query"]:
     """Return the entropy of each query's weights in bits: 0 for one key, log2 of the number of keys if uniform."""

@@ -8,14 +8,13 @@ from typing import Any
 
 from regard.interpret.measure import alignment_scores, interventions, patterns, relations
 from regard.interpret.measure.alignment_scores import SHIFTS, Aligned, Cell, Example, Table, View
+from regard.interpret.measure.entropy import CONTROL
 from regard.interpret.measure.forced_decoding import ForcedReader
 from regard.interpret.measure.interventions import Ablation
 from regard.interpret.measure.relations import RelationScore
 from regard.metrics.alignment import Counts, Gold
 
 CROSS = "cross"
-CONTROL = ", control"
-"""Ending of the name of the table that holds the control of a measure."""
 THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 
