@@ -173,9 +173,8 @@ def test_train_open_serves_the_run_in_a_process_that_ends_with_it(tmp_path: Path
     with (place / "log").open("wb") as log:
         process = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, env=environment, start_new_session=True)
     try:
-        wait_until(
-            lambda: ((place / "opened").exists() and (place / "opened").read_text()) or process.poll() is not None
-        )
+        opened = place / "opened"
+        wait_until(lambda: (opened.exists() and opened.read_text()) or process.poll() is not None)
         url = opened.read_text()
         assert f"watch the training at {url}" in (place / "log").read_text()
         run: dict[str, Any] = {}
