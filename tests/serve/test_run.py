@@ -163,7 +163,7 @@ def test_train_open_serves_the_run_in_a_process_that_ends_with_it(tmp_path: Path
     place = tmp_path / "place"
     place.mkdir()
     settings = settings_of("translation", lines(place)["translation"])
-    training = settings["training"] | {"steps": 1_000_000, "eval_every": 5, "save_every": 1_000}
+    training = settings["training"] | {"steps": 1_000_000, "eval_every": 5, "save_every": 1_000, "patience": 10**6}
     (place / "recipe.yaml").write_text(json.dumps({**settings, "training": training}))
     browser = place / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {place}/opened\n')
