@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,12 +67,7 @@ def serve(
         return
     bounds = read_limits(settings or [])
     devices = [name.strip() for name in device.split(",")]
-    of_one_server = {
-        "--jobs": jobs is not None,
-        "--run": run is not None,
-        "--watch": watch,
-        f"--device {device}": len(devices) > 1,
-    }
+    of_one_server = {"--jobs": jobs, "--run": run, "--watch": watch, f"--device {device}": len(devices) > 1}
     _check_cluster(ray, replicas, of_one_server)
     check_packages()
     from regard.serve.access import read_keys
@@ -134,8 +130,8 @@ class ServeCommand:
             jobs_folder=jobs_folder,
             copies=self.copies,
             watched_devices=self.devices if watch else (),
-            run=self.run_view,
         )
+        server.state.run = self.run_view
         try:
             server.run()
         except SystemExit:  # uvicorn's word for a port that is taken
@@ -172,7 +168,7 @@ def check_packages() -> None:
         raise ValueError(EXTRA) from None
 
 
-def _check_cluster(ray: str | None, replicas: str | None, of_one_server: dict[str, bool]) -> None:
+def _check_cluster(ray: str | None, replicas: str | None, of_one_server: Mapping[str, object]) -> None:
     """Refuse, before a model is loaded, what a cluster cannot do, and replicas without one."""
     if ray is None:
         if replicas is not None:

@@ -23,14 +23,17 @@ def show_training(folder: Path) -> Iterator[None]:
     """Serve the page of a run, and open it in a browser if there is one, until the block ends."""
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-m", MODULE, str(folder)]
+    words = [sys.executable, "-m", MODULE]
     server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert server.stdin is not None
+    server.stdin.write(f"{folder}\n".encode("utf-8", "surrogateescape"))
+    server.stdin.flush()
     threading.Thread(target=_announce, args=(server,), daemon=True).start()
     try:
         yield
     finally:
-        assert server.stdin is not None
-        server.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            server.stdin.close()
         if is_new:
             with contextlib.suppress(OSError):  # only one that the training never used is empty
                 folder.rmdir()

@@ -1,7 +1,7 @@
-"""The page of a run while it trains, served by a process of its own: `python -m regard.serve.beside_training FOLDER`.
+"""The page of a run while it trains, served by a process of its own: `python -m regard.serve.beside_training`.
 
-It prints its address, and ends soon after its standard input does, which the training holds open: however that ends,
-the page is told so once more and the server is gone.
+The first line of its standard input names the folder. It prints its address, and ends soon after its standard input
+does, which the training holds open: however that ends, the page is told so once more and the server is gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ POLITENESS = 5  # of the process: the training goes first
 
 def serve_run(folder: Path, lifeline: BinaryIO) -> None:
     """Serve the page of one run on a free port until the lifeline ends."""
-    server = make_server(Catalogue([]), Limits(drain_seconds=0.0), Address(port=0), run=RunView(folder), log=_say)
+    server = make_server(Catalogue([]), Limits(drain_seconds=0.0), Address(port=0), log=_say)
+    server.state.run = RunView(folder)
     threading.Thread(target=_stop_at_end, args=(server, lifeline), daemon=True).start()
     server.run()
 
@@ -50,4 +51,5 @@ if __name__ == "__main__":
     with contextlib.suppress(OSError, AttributeError):
         os.nice(POLITENESS)
     torch.set_num_threads(1)
-    serve_run(Path(sys.argv[1]), sys.stdin.buffer)
+    folder = sys.stdin.buffer.readline().decode("utf-8", "surrogateescape").removesuffix("\n")
+    serve_run(Path(folder), sys.stdin.buffer)

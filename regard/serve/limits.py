@@ -59,14 +59,14 @@ class Limits:
     """Bytes of attention weights kept for `/v1/explain/ID`; the oldest make room."""
     explain_views: Number = 50
     """Explained answers whose steps can be computed by `/v1/explain/ID/steps`; the oldest make room."""
-    watch_seconds: Seconds = 2.0
-    """Seconds between two looks at the folders of models, with `--watch`."""
-    drain_seconds: Annotated[float, Range(0, 3600)] = 1.0
-    """Seconds in which `/readyz` says no before the server stops accepting connections."""
     trust_sentences: Annotated[int, Range(2, 100)] = 30
     """Sentences, or pictures, on which `/v1/trust` checks a model."""
     trust_seconds: Seconds = 600.0
     """Seconds that a check of a model may take."""
+    watch_seconds: Seconds = 2.0
+    """Seconds between two looks at the folders of models, with `--watch`."""
+    drain_seconds: Annotated[float, Range(0, 3600)] = 1.0
+    """Seconds in which `/readyz` says no before the server stops accepting connections."""
     job_inputs: Number = 10_000
     """Inputs of a job."""
     job_bytes: Number = 16 << 20

@@ -70,7 +70,7 @@ class RecordFile:
         """Return how often something went wrong, by name."""
         counts: dict[str, int] = {}
         for record in (*self.records.get("fault", ()), *self.records.get("training", ())):
-            for name in ("failed", "damaged", "skipped", "retreats"):
+            for name in ("failed", "damaged", "skipped", "spikes", "rolled_back", "dropped"):
                 if value := record.get(name, 0):
                     counts[name] = counts.get(name, 0) + int(value)
         return counts

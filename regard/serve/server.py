@@ -22,7 +22,6 @@ from regard.serve.collection import exempt_living_objects
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.protocol import DeadlineProtocol
-from regard.serve.run_view import RunView
 from regard.serve.state import ServerState
 from regard.serve.watching import RunWatcher
 from regard.serve.worker import Worker
@@ -158,18 +157,17 @@ def make_server(
     jobs_folder: Path | None = None,
     copies: Sequence[Catalogue] = (),
     watched_devices: Sequence[str] = (),
-    run: RunView | None = None,
     log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Server:
     """Return a server whose workers run already.
 
     `copies` have the same models on further devices, with a worker for each. With `watched_devices`, those of the
-    catalogue and its copies, new versions of the models are taken over. A `run` is shown beside the models.
+    catalogue and its copies, new versions of the models are taken over.
     """
     keys = keys or Keys()
     address.check(keys)
     worker = WorkerGroup([Worker(models.trained_models, limits) for models in (catalogue, *copies)])
     jobs = None if jobs_folder is None else Jobs(jobs_folder, worker, catalogue, limits)
     worker.start()
-    state = ServerState(worker, catalogue, limits, keys, jobs=jobs, run=run)
+    state = ServerState(worker, catalogue, limits, keys, jobs=jobs)
     return Server(state, address, log, RunWatcher(state, watched_devices, log) if watched_devices else None)

@@ -188,7 +188,7 @@ def training_process(settings: Path, out: Path) -> subprocess.Popen[bytes]:
 
 def test_a_run_is_followed_while_it_trains_is_killed_and_resumed(visit: Callable, tmp_path: Path):
     path = tmp_path / "recipe.yaml"
-    path.write_text(json.dumps(recipe_in(tmp_path, steps=100_000)))
+    path.write_text(json.dumps(recipe_in(tmp_path, steps=100_000, patience=100_000)))
     folder = tmp_path / "run"
     folder.mkdir()
     first = training_process(path, folder)

@@ -133,9 +133,9 @@ def serving(
         jobs_folder=jobs_folder,
         copies=copies,
         watched_devices=watched_devices,
-        run=run,
         log=lines.append,
     )
+    server.state.run = run
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     end = time.monotonic() + 600

@@ -163,7 +163,7 @@ def test_train_open_serves_the_run_in_a_process_that_ends_with_it(tmp_path: Path
     place = tmp_path / "place"
     place.mkdir()
     settings = settings_of("translation", lines(place)["translation"])
-    training = settings["training"] | {"steps": 1_000_000, "eval_every": 5, "save_every": 1_000}
+    training = settings["training"] | {"steps": 1_000_000, "eval_every": 5, "save_every": 1_000, "patience": 10**6}
     (place / "recipe.yaml").write_text(json.dumps({**settings, "training": training}))
     browser = place / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {place}/opened\n')
@@ -173,9 +173,8 @@ def test_train_open_serves_the_run_in_a_process_that_ends_with_it(tmp_path: Path
     with (place / "log").open("wb") as log:
         process = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, env=environment, start_new_session=True)
     try:
-        wait_until(
-            lambda: ((place / "opened").exists() and (place / "opened").read_text()) or process.poll() is not None
-        )
+        opened = place / "opened"
+        wait_until(lambda: (opened.exists() and opened.read_text()) or process.poll() is not None)
         url = opened.read_text()
         assert f"watch the training at {url}" in (place / "log").read_text()
         run: dict[str, Any] = {}
