@@ -16,7 +16,8 @@ const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).
 
 /** Screens in their order; the first that fits is shown first. Of graphs and pictures the vectors are often too many to be kept. */
 export const SCREENS = {
-  use: { draw: drawUse, fits: ({ source }) => source.live },
+  training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
+  use: { draw: drawUse, fits: ({ source, models, facts }) => source.live && (models.length > 0 || !facts?.run) },
   graph: { draw: drawGraph, fits: ({ trace }) => Boolean(trace?.graph) },
   image: { draw: drawImage, fits: ({ trace }) => Boolean(trace) && attentionsToPictures(trace).length > 0 },
   alignment: { draw: drawAlignment, fits: hasWeights },
@@ -28,7 +29,6 @@ export const SCREENS = {
   decode: { draw: drawDecode, fits: canShowTree },
   compare: { draw: drawCompare, fits: ({ source, models }) => source.live && comparable(models).length > 0 },
   trust: { draw: drawTrust, fits: ({ source, models }) => source.live && models.length > 0 },
-  training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */
