@@ -31,13 +31,13 @@ PICTURES = ROOT / "docs" / "pictures"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 600  # seconds for a server to be ready, and for its checks
 WIDE = {"viewport": {"width": 1280, "height": 900}}
-PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 SENTENCE = "The black cat sleeps in the white house."
 CHANGED = "The white cat sleeps in the black house."
 QUESTION = f"model=en-fr&verb=translate&input={quote(SENTENCE)}"
 LOCALES = {"en": "en-GB", "fr": "fr-FR"}
 MARGIN = 6  # pixels around what is cut out
-COLOURS = 64
+COLOURS = 256
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def point_at_word(page: Any) -> None:
 
 def choose_word(page: Any) -> None:
     """Choose the last word that was written, so that others are offered in its place."""
-    find_word(page, "blanche").click()
+    find_word(page, "blanche").tap()
     page.locator(".use-alternatives .use-candidate").first.wait_for()
 
 
@@ -157,7 +157,7 @@ def take(browser: Any, url: str, shots: dict[str, Shot], question: str) -> None:
     """Take all pictures of a server, in both languages."""
     for language, locale in LOCALES.items():
         for name, shot in shots.items():
-            context = browser.new_context(**shot.window, locale=locale, color_scheme="light", reduced_motion="reduce")
+            context = browser.new_context(**shot.window, locale=locale, color_scheme="light")
             page = context.new_page()
             page.goto(f"{url}/#{question}{shot.address}")
             page.wait_for_selector("html[data-drawn]")
@@ -185,7 +185,7 @@ def cut(page: Any, shot: Shot) -> dict[str, float]:
 def shrink(path: Path) -> None:
     """Write a picture with fewer colours, which takes less room."""
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(COLOURS)
+        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 
