@@ -11,7 +11,7 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults serve-faults soak cluster slow gpu real-text sweep docs chromium curl format clean
+.PHONY: demo test quick check faults serve-faults soak cluster slow gpu real-text sweep docs pictures browser chromium curl format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
@@ -59,6 +59,14 @@ sweep: $(VENV)/.installed-test ## record what every command says to every kind o
 
 docs: $(VENV)/.installed-docs ## the documentation as a site that opens from a disk: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# RUN is a run of docs/tour.md, for the screen of training; its picture is left as it is without one.
+pictures: $(VENV)/.installed-test chromium ## take the pictures of docs/explorer.md and draw those of docs/commands/lab.md anew
+	$(BIN)/python scripts/make_explorer_pictures.py $(if $(wildcard $(or $(RUN),runs/a)),--run $(or $(RUN),runs/a))
+	$(BIN)/python scripts/make_lab_pictures.py
+
+browser: $(VENV)/.installed-test chromium ## the tests of the pages and the explorer alone, in a browser
+	$(ONE) $(BIN)/python -m pytest -q tests/browser
 
 # One without windows opens a page in a third of the time; not every Debian has it.
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
