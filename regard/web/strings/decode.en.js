@@ -11,7 +11,7 @@ export const decodeEn = {
   "decode.best": "answer", "decode.kept": "kept", "decode.ended": "ended", "decode.pruned": "left out",
   "decode.went": "The {beams} best hypotheses were kept at each of {steps} steps; {ended} ended.",
   "decode.went_one": "Only the best hypothesis was kept at each of {steps} steps; {ended} ended.",
-  "decode.forced": "The first {n} tokens were forced.",
+  "decode.forced": "Tokens forced at the beginning: {n}.",
   "decode.penalty_none": "A whole answer is ranked by its total alone, which favours short ones (no length penalty).",
   "decode.penalty_mean": "The score of a whole answer is its total divided by its number of tokens, so that long answers are not at a disadvantage (length penalty 1).",
   "decode.penalty_some": "The score of a whole answer is its total divided by its number of tokens to the power of {power}: the larger, the more it favours long answers (length penalty).",

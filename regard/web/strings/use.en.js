@@ -65,7 +65,7 @@ export const useEn = {
   "use.help_fit": "How a picture of another size is made to fit; otherwise it is refused.", "use.help_invert": "The picture is dark on bright: turn its shades round.",
   "compare.lead": "Choose two models, or write two texts for one model.", "compare.first": "A", "compare.second": "B", "compare.same_text": "empty: the same text as A", "compare.send": "Compare",
   "compare.told": "A answered: {first} B answered: {second}", "compare.answers": "Answers", "compare.equal": "Both answered the same.", "compare.signs": "− only in A, + only in B.",
-  "compare.scores": "Scores", "compare.score": "score (log-probability, nearer to 0 is surer)", "compare.probability": "probability", "compare.words": "words written",
+  "compare.scores": "Scores", "compare.score": "total log-probability (nearer to 0 is surer)", "compare.probability": "probability", "compare.words": "words written",
   "compare.looked": "Where they looked", "compare.map": "{side}: {attention}, mean of all heads", "compare.difference": "What differs", "compare.map_difference": "Weights of B less those of A, over the words that both have",
   "compare.first_more": "A looked more (−{value})", "compare.second_more": "B looked more (+{value})", "compare.left_out": "{n} words that only one of them has are left out.", "compare.no_match": "They have no words in common, so their weights cannot be subtracted.",
   "compare.no_trace": "Where these looked cannot be shown.", "compare.unchanged": "There is no difference.", "compare.cut": "The first {n} words are shown.",

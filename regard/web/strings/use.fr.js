@@ -65,7 +65,7 @@ export const useFr = {
   "use.help_fit": "Comment une image d’une autre taille est ajustée ; sinon elle est refusée.", "use.help_invert": "L’image est sombre sur fond clair : inverser ses nuances.",
   "compare.lead": "Choisissez deux modèles, ou écrivez deux textes pour un seul modèle.", "compare.first": "A", "compare.second": "B", "compare.same_text": "vide : le même texte que A", "compare.send": "Comparer",
   "compare.told": "Réponse de A : {first} Réponse de B : {second}", "compare.answers": "Réponses", "compare.equal": "Les deux réponses sont identiques.", "compare.signs": "− seulement dans A, + seulement dans B.",
-  "compare.scores": "Scores", "compare.score": "score (log-probabilité, plus sûr près de 0)", "compare.probability": "probabilité", "compare.words": "mots écrits",
+  "compare.scores": "Scores", "compare.score": "log-probabilité totale (plus sûr près de 0)", "compare.probability": "probabilité", "compare.words": "mots écrits",
   "compare.looked": "Où ils ont regardé", "compare.map": "{side} : {attention}, moyenne de toutes les têtes", "compare.difference": "Ce qui diffère", "compare.map_difference": "Poids de B moins ceux de A, pour les mots communs aux deux",
   "compare.first_more": "A a plus regardé (−{value})", "compare.second_more": "B a plus regardé (+{value})", "compare.left_out": "{n} mots présents d’un seul côté sont laissés de côté.", "compare.no_match": "Aucun mot en commun : les poids ne peuvent pas être soustraits.",
   "compare.no_trace": "On ne peut pas montrer où ils ont regardé.", "compare.unchanged": "Il n’y a aucune différence.", "compare.cut": "Seuls les {n} premiers mots sont affichés.",
