@@ -28,7 +28,7 @@ DATA_URL = "data:"
 PICTURE_SCHEMA: Mapping[str, Any] = {
     "type": "string",
     "contentEncoding": "base64",
-    "description": "PNG, JPEG or WebP.",
+    "description": "PNG, JPEG, WebP or TIFF; HEIC where the server has pillow-heif.",
 }
 FORCED = "prefix"  # the option that lists tokens of an answer
 OPTION_LIMITS = {
