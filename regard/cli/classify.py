@@ -66,9 +66,10 @@ def check_reads_nodes(trained: Any) -> None:
 
 def _reads_nodes(trained: Any) -> bool:
     """True for a model whose inputs are nodes of a graph."""
-    from regard.tasks.inputs import NODE
+    from regard.tasks.inputs import NODE, InputKind
 
-    return trained.inputs.kind is NODE
+    kind: InputKind = trained.inputs.kind
+    return kind.name == NODE.name
 
 
 def tag(
