@@ -53,8 +53,10 @@ def classify(
         request.check(inputs=[Path(text) for text in texts or []])
     key, blank_answer = ("picture", BLANK_PICTURE) if reads_pictures else (None, BLANK_TEXT)
     format_answer: Callable[[str, Any], str] = _all_labels if show_all else _best_label
-    if reads_pictures or _reads_nodes(trained):  # names stand before the answers, however they were given
+    if reads_pictures:
         format_answer = _name_and_all_labels if show_all else name_and_answer
+    elif _reads_nodes(trained):  # names stand before the answers, however they were given
+        format_answer = _node_and_all_labels if show_all else _node_and_answer
     write_answers_anywhere(trained, request, load, AnswerForm(key, format_answer, blank_answer))
 
 
@@ -66,9 +68,10 @@ def check_reads_nodes(trained: Any) -> None:
 
 def _reads_nodes(trained: Any) -> bool:
     """True for a model whose inputs are nodes of a graph."""
-    from regard.tasks.inputs import NODE
+    from regard.tasks.inputs import NODE, InputKind
 
-    return trained.inputs.kind is NODE
+    kind: InputKind = trained.inputs.kind
+    return kind.name == NODE.name
 
 
 def tag(
@@ -94,6 +97,15 @@ def _best_label(text: str, verdict: Any) -> str:
 
 def _all_labels(text: str, verdict: Any) -> str:
     return "\t".join(f"{label}\t{chance:.3f}" for label, chance in verdict.all.items())
+
+
+def _node_and_answer(text: str, verdict: Any) -> str:
+    """Return an answer behind the name of its node, also where a whole graph was given."""
+    return name_and_answer(verdict.node, verdict)
+
+
+def _node_and_all_labels(text: str, verdict: Any) -> str:
+    return _name_and_all_labels(verdict.node, verdict)
 
 
 def _name_and_all_labels(text: str, verdict: Any) -> str:

@@ -48,7 +48,9 @@ class Call:
     on_text: Callable[[str], None] | None = None
     """Is told the beginning of the answer as it grows, and all of it at the end; for calls of one input."""
     cost: int = 0
-    """Characters of the inputs, by which batches are bounded."""
+    """Characters of the inputs."""
+    share: float | None = None
+    """The share of a batch that it takes; None until that is measured."""
     attempts: int = 0
     """How often it failed together with others."""
     is_cancelled: bool = False

@@ -17,7 +17,7 @@ from regard.interpret.trace import Trace
 from regard.serve.calls import Call
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
-from regard.serve.payload import count_characters, read_options, reads_pictures
+from regard.serve.payload import count_characters, list_texts, read_options, reads_pictures
 from regard.serve.refusal import Refusal
 from regard.serve.scheduling import explain_failure, split_ended
 from regard.serve.tensor_cache import TensorCache
@@ -153,7 +153,8 @@ def read_look_options(model: ServedModel, value: Any, limits: Limits) -> dict[st
 
 def check_length(model: ServedModel, value: Any, limits: Limits) -> None:
     """Refuse texts that are too long to be explained."""
-    if not reads_pictures(model.trained) and count_characters(value) > limits.explain_characters:
+    texts = list_texts(model.trained, value if isinstance(value, list) else [value])
+    if not reads_pictures(model.trained) and count_characters(texts) > limits.explain_characters:
         raise Refusal(422, f"at most {limits.explain_characters:,} characters can be explained: send less", "too_long")
 
 

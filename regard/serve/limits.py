@@ -31,6 +31,10 @@ class Limits:
     """Texts, pictures or other inputs of a request."""
     characters: Number = 20_000
     """Characters of all texts of a request together, options included."""
+    graph_nodes: Number = 5_000
+    """Nodes of all graphs of a request together, which have no limit of characters."""
+    graph_edges: Number = 20_000
+    """Edges of all graphs of a request together."""
     new_tokens: Number = 1024
     """Tokens of an answer."""
     beams: Number = 8

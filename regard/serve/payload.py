@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ DATA_URL = "data:"
 PICTURE_SCHEMA: Mapping[str, Any] = {
     "type": "string",
     "contentEncoding": "base64",
-    "description": "PNG, JPEG or WebP.",
+    "description": "PNG, JPEG, WebP or TIFF; HEIC where the server has pillow-heif.",
 }
 FORCED = "prefix"  # the option that lists tokens of an answer
 OPTION_LIMITS = {
@@ -68,8 +69,31 @@ def read_inputs(trained: Trained, value: Any, limits: Limits) -> list[Any]:
         raise Refusal(422, message, "too_many_inputs")
     if reads_pictures(trained):
         return _read_pictures(items, limits)
-    check_characters(items, limits)
-    return [_read_item(trained, item, number) for number, item in enumerate(items, start=1)]
+    check_characters(list_texts(trained, items), limits)
+    inputs = [_read_item(trained, item, number) for number, item in enumerate(items, start=1)]
+    check_sizes(kind, inputs, limits)
+    return inputs
+
+
+def list_texts(trained: Trained, items: Sequence[Any]) -> list[Any]:
+    """Return the inputs that are bounded by their characters, unlike graphs."""
+    sizes = trained.inputs.kind.sizes
+    return [item for item in items if sizes is None or not sizes(item)]
+
+
+def check_sizes(kind: InputKind, items: Sequence[Any], limits: Limits) -> None:
+    """Raise Refusal if what a kind of input measures, such as the nodes of graphs, is too much together."""
+    measure = kind.sizes
+    if measure is None:
+        return
+    totals: Counter[str] = Counter()
+    for item in items:
+        totals.update(measure(item))
+    for name, total in totals.items():
+        if total > (most := getattr(limits, name)):
+            raise Refusal(
+                422, f"{total:,} {name.replace('_', ' ')}, at most {most:,} in a request: send less", "too_large"
+            )
 
 
 def check_characters(value: Any, limits: Limits) -> None:

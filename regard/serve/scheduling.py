@@ -15,7 +15,8 @@ from regard.tasks.trained import Trained
 from regard.training.oom import is_out_of_memory
 
 MAX_ATTEMPTS = 2  # of a call that fails together with others
-BATCH_CHARACTERS = 1 << 16  # of the texts that are answered at once
+BATCH_TOKENS = 1 << 14  # of the texts that are answered at once
+BATCH_CHARACTERS = 1 << 16  # of those whose tokens are not known
 BATCH_INPUTS = 64  # pictures and other inputs that are
 
 
@@ -138,7 +139,13 @@ class WritingQueue:
 
 
 class DirectQueue:
-    """The queue of a model without an engine; calls with the same options are answered in one batch."""
+    """The queue of a model without an engine; calls with the same options are answered in one batch.
+
+    A batch is bounded by tokens where the model can count them (`Trained.count_tokens`): a tokenizer takes a small part
+    of the time of an answer, and only calls that share a batch are counted, each once. Pictures, rows of tables and
+    nodes of graphs have no tokens, and a text that the tokenizer refuses has none either; both are bounded by their
+    characters and by the number of inputs, and the answer says what was wrong with the text.
+    """
 
     def __init__(self, trained: Trained) -> None:
         self.trained = trained
@@ -162,16 +169,38 @@ class DirectQueue:
             call.give_up()
 
     def _take_batch(self) -> list[Call]:
-        """Remove and return the first call and others with the same options, within the limits of a batch."""
-        batch = [self.waiting.popleft()]
-        rest: deque[Call] = deque()
-        cost, inputs = batch[0].cost, len(batch[0].inputs)
+        """Remove and return the first call and others with the same options, within the limits of a batch.
+
+        No call overtakes another with the same options.
+        """
+        first = self.waiting.popleft()
+        if not self.waiting or self.trained.inputs.together:
+            return [first]
+        batch, rest = [first], deque[Call]()
+        options, share, inputs = plain(first.options), self._measure_share(first), len(first.inputs)
+        is_full = False
         for call in self.waiting:
-            cost, inputs = cost + call.cost, inputs + len(call.inputs)
-            fits = cost <= BATCH_CHARACTERS and inputs <= BATCH_INPUTS and not self.trained.inputs.together
-            (batch if fits and plain(call.options) == plain(batch[0].options) else rest).append(call)
+            if is_full or plain(call.options) != options:
+                rest.append(call)
+                continue
+            inputs += len(call.inputs)
+            share += self._measure_share(call) if inputs <= BATCH_INPUTS else 0
+            is_full = inputs > BATCH_INPUTS or share > 1
+            (rest if is_full else batch).append(call)
         self.waiting = rest
         return batch
+
+    def _measure_share(self, call: Call) -> float:
+        """Return the share of a batch that a call takes, by its tokens, or by its characters if it has none."""
+        if call.share is None:
+            try:
+                counts = [self.trained.count_tokens(item) for item in call.inputs]
+            except Exception:  # of a text that cannot be read, which the answer explains
+                counts = [None]
+            tokens = [count for count in counts if count is not None]
+            known = len(tokens) == len(counts)
+            call.share = sum(tokens) / BATCH_TOKENS if known else call.cost / BATCH_CHARACTERS
+        return call.share
 
     def _answer(self, calls: Sequence[Call]) -> None:
         """Answer calls as one batch; if it fails, answer each half by itself, recursively."""

@@ -15,6 +15,7 @@ from regard.config.paths import real_path
 from regard.data.images.album import Shape
 from regard.data.images.decoding import (
     ANIMATED,
+    PAGED,
     SUFFIXES,
     Decoded,
     Unusable,
@@ -67,7 +68,7 @@ def decode_images(
                 pixels, short_side, oddity = _decode_image(image, shape)
         except Unusable as error:
             raise Unreadable(str(error) if isinstance(image, np.ndarray) else f"{image}: {error}") from None
-        if oddity == ANIMATED:
+        if oddity in (ANIMATED, PAGED):
             warnings.warn(f"{image}: {oddity}", stacklevel=1)
         if short_side < patch:
             warnings.warn(f"{input_name(image)}: {describe_enlarged(patch)}", stacklevel=1)

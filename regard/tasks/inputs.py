@@ -38,6 +38,8 @@ class InputKind:
     """An example as typed by a user."""
     schema: Mapping[str, Any] = field(default_factory=lambda: STRING)
     """The JSON schema of an input."""
+    sizes: Callable[[Any], Mapping[str, int]] | None = None
+    """Measures an input that is bounded by more than its characters, such as the nodes and edges of a graph."""
 
     def accepts(self, item: Any) -> bool:
         """True if a value may be an item of a list of inputs."""

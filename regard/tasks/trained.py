@@ -102,6 +102,9 @@ class Trained(Protocol):
     def make_engine(self, *, rows: int = ROWS) -> Engine | None:
         """Return an engine for the requests of `exchange`; None if there are none."""
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return how many tokens an input has; None if that is as costly as answering it, or it has none."""
+
     def warm_up(self) -> None:
         """Do the one-time work that would make the first answers slow."""
 
@@ -189,6 +192,10 @@ class Face:
 
     def open_stream(self, item: Any, **options: Any) -> TextStream | None:
         """Return an answer that can be read while it is generated; by default None: answers come in one piece."""
+        return None
+
+    def count_tokens(self, item: Any) -> int | None:
+        """Return how many tokens an input has; by default None: it is not known before it is answered."""
         return None
 
     def warm_up(self) -> None:

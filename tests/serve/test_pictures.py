@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ MEGABYTE = 1 << 20
 BUDGET = 64 * MEGABYTE  # the limit memory_bytes
 LARGEST_DECODER = 420 * MEGABYTE  # what one decoder takes at most for 16 megapixels: those of WebP with transparency
 DECODERS = 2
+HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100)  # the beginning of a photograph of a telephone
 
 
 def encode(mode: str, size: tuple[int, int], kind: str, **settings: object) -> str:
@@ -76,13 +78,32 @@ def test_large_pictures_are_read_or_refused_by_format_and_size(server):
         encode("L", (5_000, 3_400), "PNG"),
         encode("RGB", (5_000, 3_400), "WEBP"),
         encode("P", (5_000, 3_400), "GIF"),
+        encode("L", (5_000, 3_400), "TIFF", compression="tiff_deflate"),
     ):
         status, message = classify(server, picture)
         assert status == 422
         assert "more than 16 megapixels (a plain JPEG: 100)" in message
     status, message = classify(server, [encode("L", (4_096, 4_096), "PNG")] * 6)
     assert (status, "at most 100,000,000 in a request" in message) == (422, True)
-    assert classify(server, encode("RGB", (40, 40), "TIFF"))[0] == 422
+
+
+def test_a_tiff_is_read_and_what_is_wrong_with_one_is_told(server):
+    """Of several pages the first is read; HEIC is refused with the remedy where its library is missing."""
+    pages = {"save_all": True, "append_images": [Image.new("RGB", (40, 40), "blue")]}
+    for settings in ({}, {"compression": "tiff_lzw"}, {"compression": "jpeg"}, pages):
+        assert classify(server, encode("RGB", (40, 40), "TIFF", **settings))[0] == 200
+    assert classify(server, encode("RGB", (4_096, 4_096), "TIFF", compression="tiff_deflate"))[0] == 200
+    whole = base64.b64decode(encode("RGB", (40, 40), "TIFF"))
+    for data, words in (
+        (whole[:200], "truncated or damaged"),
+        (whole[:-1_000], "truncated or damaged"),
+        (b"II*\0" + whole[:4] * 20, "no picture"),
+        *(() if importlib.util.find_spec("pillow_heif") else ((HEIC, "pip install pillow-heif, or convert it"),)),
+    ):
+        status, message = classify(server, base64.b64encode(data).decode())
+        assert (status, words in message) == (422, True), message
+    status, message = classify(server, encode("F", (40, 40), "TIFF"))
+    assert (status, "32 bits or fractions" in message) == (422, True)
 
 
 def test_many_large_pictures_at_a_time_are_answered_or_refused_within_bounded_memory(server):
@@ -90,7 +111,8 @@ def test_many_large_pictures_at_a_time_are_answered_or_refused_within_bounded_me
     long = encode("RGB", (PICTURE_SIDE, (1 << 24) // PICTURE_SIDE), "PNG")
     clear = encode("RGBA", (4_000, 4_000), "WEBP", lossless=True)
     deep = encode("I;16", (4_096, 4_096), "PNG")
-    requests = [[long] * 5, [clear] * 5, [deep] * 5] * 4
+    pages = encode("RGBA", (4_096, 4_096), "TIFF", compression="tiff_deflate")
+    requests = [[long] * 5, [clear] * 5, [deep] * 5, [pages] * 5] * 3
     classify(server, encode("RGB", (64, 64), "PNG"))
     reset_peak(server)
     before = peak_bytes(server)

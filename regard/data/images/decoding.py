@@ -1,8 +1,9 @@
-"""Decoding of image files to bytes of a given size: PNG, JPEG, WebP, GIF or BMP in any mode, upright, first frame only.
+"""Decoding of image files to bytes of a given size: PNG, JPEG, WebP, TIFF, GIF or BMP, upright, first frame only.
 
 Transparency is put on white; 16 bits become 8; EXIF decides which side is up. No more than 16 megapixels are ever
 unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, any other larger file is refused
-by its header. A progressive JPEG cannot be read so, since its decoder first holds all of it.
+by its header. A progressive JPEG cannot be read so, since its decoder first holds all of it. HEIC is read where
+pillow-heif is installed.
 """
 
 from __future__ import annotations
@@ -24,23 +25,29 @@ from jaxtyping import UInt8
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
-OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".tif", ".tiff")  # not supported
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg")  # not read from folders
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels that are unpacked at most: 16 megapixels
 LARGEST_JPEG = 100_000_000  # pixels of a JPEG that is read at reduced size
 BAND = 256  # rows of 16 bits that are turned into 8 at a time
 SHRINKS = (1, 2, 4, 8)  # factors by which a JPEG decoder can divide the sides
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
+HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of a container of pictures
+BEGINNING = 12  # bytes that say which container a file is
+NO_HEIC = "HEIC, which needs a library: pip install pillow-heif, or convert it, as with heif-convert a.heic a.jpg"
+WIDE_SHADES = "shades of 32 bits or fractions: save it with 8 or 16 bits, or as a PNG"
 NO_PICTURE = "no picture: give PNG, JPEG or WebP"
 HUGE = "more than 16 megapixels (a plain JPEG: 100): make it smaller, as with mogrify -resize 1024x1024"
 DAMAGE = (  # exceptions of Pillow's readers
-    *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
+    *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, RuntimeError),
     *(struct.error, zlib.error),
 )
+TILE_WIDTH, TILE_HEIGHT = 322, 323  # tags of a TIFF
 WHITE = (255, 255, 255, 255)
 ANIMATED = "animated, of which the first frame is taken: save another by itself"
+PAGED = "of several pages, of which the first is taken: save another by itself"
 GREY, COLOURED = "grey, read as if in colour", "in colour, read as grey"
 Fit = Literal["crop", "squeeze"]
 Resample = Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "hamming"]
@@ -77,7 +84,7 @@ def describe_enlarged(patch: int) -> str:
 @contextmanager
 def silence_pillow() -> Iterator[None]:
     """Silence Pillow's warnings about metadata and sizes, which are checked here; applies to all threads."""
-    from PIL import Image, WebPImagePlugin  # noqa: F401 (registered before several threads would)
+    from PIL import Image, TiffImagePlugin, WebPImagePlugin  # noqa: F401 (registered before several threads would)
 
     Image.preinit()
     with warnings.catch_warnings():
@@ -90,6 +97,7 @@ def read_header(path: Path) -> PictureHeader:
     with _open_picture(path) as picture:
         width, height = picture.size
         turned, grey = picture.getexif().get(0x0112, 1) >= 5, _grey(picture)  # orientations that swap the sides
+        turned = turned and picture.format != "TIFF"  # whose sides Pillow gives as they are seen
     return PictureHeader(height, width, grey) if turned else PictureHeader(width, height, grey)
 
 
@@ -110,7 +118,8 @@ def decode_picture(
     with _open_picture(path) as picture:
         side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
-        odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
+        several = PAGED if picture.format in ("TIFF", "HEIF") else ANIMATED
+        odd = several if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
         enough = 2 * round(size * (margin or 1))
         picture.draft(None, _draft_size(picture, enough))  # a JPEG is unpacked no larger than necessary
         if picture.width * picture.height > MOST:
@@ -193,11 +202,13 @@ def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
     try:
         _check_source(source)
         opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
-        with Image.open(opened, formats=FORMATS) as picture:
+        with Image.open(opened, formats=_choose_formats(source)) as picture:
             if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
                 raise Unusable(HUGE)
             if min(picture.size) < LEAST:
                 raise Unusable(SMALL)
+            if picture.format == "TIFF":
+                _check_tiff(picture)
             yield picture
     except FileNotFoundError:
         raise Unusable("missing file: check the path") from None
@@ -222,6 +233,34 @@ def _check_source(source: Path | bytes) -> None:
             raise Unusable("no file but a pipe, a device or a folder: give a picture")
     if not size:
         raise Unusable("empty file: save the picture again")
+
+
+def _choose_formats(source: Path | bytes) -> tuple[str, ...]:
+    """Return the names of the formats that a picture may have; raise Unusable for HEIC without its library."""
+    if isinstance(source, bytes):
+        beginning = source[:BEGINNING]
+    else:
+        with source.open("rb") as file:
+            beginning = file.read(BEGINNING)
+    if beginning[4:8] != b"ftyp" or beginning[8:] not in HEIC_BRANDS:
+        return FORMATS
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        raise Unusable(NO_HEIC) from None
+    register_heif_opener()
+    return ("HEIF",)
+
+
+def _check_tiff(picture: Any) -> None:
+    """Raise Unusable for a TIFF whose shades have no known range, or whose tiles are far larger than the picture."""
+    if picture.mode in ("I", "F"):
+        raise Unusable(WIDE_SHADES)
+    sides = [picture.tag_v2.get(tag, 1) for tag in (TILE_WIDTH, TILE_HEIGHT)]
+    if not all(isinstance(side, int) for side in sides):
+        raise ValueError("the sides of tiles are no numbers")
+    if math.prod(sides) > MOST:
+        raise Unusable(HUGE)
 
 
 def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:

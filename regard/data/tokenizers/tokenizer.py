@@ -128,6 +128,10 @@ class Tokenizer:
         enough = None if most is None else most * self.reach + 1
         return self.encode_normal([self.how.normal(text, written=written)[:enough] for text in texts])
 
+    def count(self, texts: Sequence[str]) -> int:
+        """Return the number of tokens of several texts together."""
+        return sum(map(len, self.encode_many(texts)))
+
     def encode_normal(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode texts that are already normalised."""
         try:

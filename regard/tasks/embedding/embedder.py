@@ -201,6 +201,10 @@ class Embedder(DirectAnswers):
             )
         return how
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a text, of which no more are read than the model's context has."""
+        return min(self.tokenizer.count([item]), self.model.config.context)
+
     def encode(self, texts: Sequence[str], how: EmbeddingConfig) -> list[list[int]]:
         """Tokenise texts, truncated and with special tokens; blanks around a text are removed."""
         before, after = self.frame

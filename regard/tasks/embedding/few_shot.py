@@ -123,6 +123,10 @@ class FewShot(DirectAnswers):
         column = read_text_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a text."""
+        return self.embedder.count_tokens(item)
+
     def parse(self, text: str) -> str:
         """Return the text; raise an error if it is empty."""
         if not text.strip():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -24,6 +24,7 @@ from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.explain import describe_nodes, follow_edges
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, restore_graph
+from regard.tasks.graphs.input_graph import build_graph, describe_kind, parse_node
 from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import measure_calibration
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
@@ -33,6 +34,7 @@ from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, load_
 Control = Literal["equal", "none"]
 CONTROLS: tuple[Control, ...] = ("equal", "none")
 CONTROL_MEASURES = {"equal": "accuracy, equal weights", "none": "accuracy, no neighbours"}
+NodeInput = str | int | Mapping[str, Any]
 GRAPH, TENSORS = "graph.json", "graph.safetensors"
 
 
@@ -78,23 +80,30 @@ class NodeClassifier(DirectAnswers):
 
     @property
     def inputs(self) -> Inputs:
-        """Nodes of the graph, by their names."""
-        return Inputs(kind=self.input_kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
+        """Nodes of the graph, by their names, or graphs with one."""
+        kind = describe_kind(self.graph)
+        return Inputs(kind=kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
 
-    def parse(self, text: str) -> str:
-        """Return the name of a node without surrounding spaces."""
-        return text.strip()
+    def parse(self, text: str) -> Any:
+        """Return the name of a node without surrounding spaces, or the graph of a JSON object."""
+        return parse_node(text, self.graph)
 
-    def answer(self, inputs: Sequence[str], **options: Any) -> list[NodePrediction]:
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[NodePrediction]:
         """Return the class of each node."""
         resolve_options(self, options)
         return self.classify(inputs)
 
-    def classify(self, nodes: str | int | Sequence[str | int]) -> list[NodePrediction]:
-        """Return the class of each node; nodes are given by their names."""
-        names = list_inputs(nodes, NODE, verb=self.verb)
-        numbers = [self.graph.number(str(node)) for node in names]
-        return self.predictions(numbers, self.logits()[numbers].numpy())
+    def classify(self, nodes: NodeInput | Sequence[NodeInput]) -> list[NodePrediction]:
+        """Return the class of each node: one of the graph by its name, or one of a graph in an object.
+
+        Such an object has the name of the `node`, `edges` (pairs of names) and `features` by the name of each node.
+        """
+        items = list_inputs(nodes, self.inputs.kind, verb=self.verb)
+        numbers = [self.graph.number(str(item)) for item in items if not isinstance(item, Mapping)]
+        graphs_with_nodes = [build_graph(item, self.graph) for item in items if isinstance(item, Mapping)]
+        answers = iter(self.predictions(numbers, self.logits()[numbers].numpy()) if numbers else [])
+        elsewhere = (self.with_graph(graph).classify(node)[0] for node, graph in graphs_with_nodes)
+        return [next(elsewhere if isinstance(item, Mapping) else answers) for item in items]
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """Score the test nodes of a graph, or all labelled ones where it marks none; without a file, its own."""
@@ -121,9 +130,18 @@ class NodeClassifier(DirectAnswers):
         graph_config = config.build(GraphConfig, {**settings, "train": train}, where="data")
         return NodeClassifier(self.model, graphs.read(graph_config, self.graph), self.name, self.data)
 
-    def look(self, node: str, **options: Any) -> Trace:
+    def with_graph(self, graph: NodeGraph) -> NodeClassifier:
+        """Return a classifier with the same model over another graph with the same features and classes."""
+        classifier = NodeClassifier(self.model, graph, self.name, self.data)
+        classifier._runner = self._runner
+        return classifier
+
+    def look(self, node: NodeInput, **options: Any) -> Trace:
         """Classify a node and keep the attention of it and of the nodes it looked at."""
         resolve_options(self, options)
+        if isinstance(node, Mapping):
+            name, graph = build_graph(node, self.graph)
+            return self.with_graph(graph).look(name)
         number = self.graph.number(str(node))
         with watch(self.model) as record:
             logits = self.logits()

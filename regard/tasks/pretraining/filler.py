@@ -112,6 +112,10 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
             raise ValueError(f"no gap in {text[:40]!r}: write [MASK] where a word is missing")
         return text
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a text."""
+        return self.tokenizer.count([item])
+
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
         """Return each text with its gaps filled; options are those of `FillingConfig`."""
         how: FillingConfig = resolve_options(self, options)

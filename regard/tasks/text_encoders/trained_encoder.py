@@ -53,6 +53,10 @@ class TrainedEncoder(DirectAnswers):
         """The config of the model."""
         return self.model.config
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a text, or of all texts of an input."""
+        return self.tokenizer.count([item] if isinstance(item, str) else item)
+
     @torch.no_grad()
     def _compute_outputs(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
         """Return the outputs for each text or each of its tokens, in batches of similar length."""

@@ -193,6 +193,10 @@ class Chooser(TextLabeller):
         top = [(str(text), float(probability)) for text, probability in trace.facts["ranked"]]
         return [Prediction(top, *top[0], rank=0)]
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a question, which is read once with each answer."""
+        return sum(len(encoded.tokens) for encoded in self._encode(item))
+
     def _encode(self, question: Question) -> list[EncodedText]:
         """Tokenise the question's text with each answer."""
         return encode_texts(self.tokenizer, self.format, pair_with_choices(question))

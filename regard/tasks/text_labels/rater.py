@@ -151,6 +151,10 @@ class Rater(TextLabeller):
         """Return nothing: there are no labels to choose from."""
         return []
 
+    def count_tokens(self, item: Any) -> int | None:
+        """Return the number of tokens of a pair, in each order in which it is read."""
+        return sum(len(encoded.tokens) for encoded in self._encode(item))
+
     def _encode(self, pair: Pair) -> list[EncodedText]:
         """Tokenise a pair in the given order, or in both orders."""
         return encode_texts(self.tokenizer, self.format, both_orders(pair) if self.style == "gpt" else [pair])

@@ -66,3 +66,9 @@ def arrays(place: Path, name: str = "graph.npz", **changes: np.ndarray | None) -
     kept = {key: array for key, array in (contents() | changes).items() if array is not None}
     np.savez_compressed(place / name, **kept)
     return str(place / name)
+
+
+def posted(node: str) -> dict[str, object]:
+    """The graph of the tables as an input that asks about a node."""
+    rows = {f"n{number}": row for number, row in enumerate(features().tolist())}
+    return {"node": node, "edges": [[f"n{one}", f"n{other}"] for one, other in pairs()], "features": rows}

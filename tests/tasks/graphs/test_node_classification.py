@@ -85,6 +85,8 @@ def test_nodes_are_answered_in_their_order(trained: Path, capsys: pytest.Capture
     assert run(["classify", str(trained), "--node", "n2", "n1"]) == 0
     named = capsys.readouterr().out
     assert [line.split("\t")[0] for line in named.splitlines()] == ["n2", "n1"]
+    assert run(["classify", str(trained), json.dumps(small.posted("n2")), "n1"]) == 0
+    assert capsys.readouterr().out == named, "a graph is named by its node"
     assert run(["classify", str(trained), "n2", "n1"]) == 0
     assert capsys.readouterr().out == named, "with and without --node"
     assert run(["export", str(trained), str(trained.parent / "exported")]) == 1

@@ -299,6 +299,8 @@ def test_answers_depend_on_nothing_beside_the_question(table, model, tmp_path):
     trained.temperature = 0.7
     questions = [("a b", "c d e", "a"), ("h g f e d c b", "c d", "e", "f g h i"), ("a", "b", "c", "d", "e")]
     together = trained.choose(questions)
+    choices = [answer for question in questions for answer in trained._encode(question)]
+    assert sum(map(trained.count_tokens, questions)) == sum(len(answer.tokens) for answer in choices)
     for question, choice in zip(questions, together, strict=True):
         assert trained.choose(question)[0].probabilities == pytest.approx(choice.probabilities, abs=1e-5)
         assert sum(choice.probabilities) == pytest.approx(1)

@@ -89,6 +89,9 @@ def test_pairs_are_rated_on_the_scale_of_the_data_and_scored(table, model, tmp_p
     trained = regard.load(out, device="cpu")
     pairs = [("a b", "c d e"), ("c d e", "a b"), ("a", "h g f e")]
     together = trained.rate(pairs)
+    orders = 2 if model["name"] == "gpt-encoder" else 1
+    assert [len(trained._encode(pair)) for pair in pairs] == [orders] * 3
+    assert trained.count_tokens(pairs[0]) == trained.count_tokens(pairs[1]) > orders * 4
     for pair, rating in zip(pairs, together, strict=True):
         assert trained.rate(pair)[0].score == pytest.approx(rating.score, abs=1e-5)
     assert 8 < together[0].score < 16
