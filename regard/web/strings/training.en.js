@@ -8,7 +8,7 @@ export const trainingEn = {
   run_killed: "It was killed, or the machine went down, at step {step}. What was saved is safe: regard train --resume --out {name}",
   run_failed: "It failed at step {step}: {reason}", run_unknown: "At step {step}; how it ended is not known.",
   end_steps: "All planned steps were made.", end_seconds: "The time that was given is used up.", end_patience: "It had stopped getting better.",
-  run_best: "The best weights so far are those of step {step}: {scores}.",
+  run_best: "The best weights are those of step {step}: {scores}.",
   run_resumed_one: "It was resumed once, from step {from}.", run_resumed: "It was resumed {n} times, last from step {from}.",
   run_damaged: "Damaged, and not to be used: {names}. A run that is resumed leaves them out.",
   run_unreadable: "{n} lines of its measurements cannot be read.", run_skipped: "{n} steps were skipped because of their loss.",

@@ -8,7 +8,7 @@ export const trainingFr = {
   run_killed: "Il a été tué, ou la machine s’est arrêtée, à l’étape {step}. Ce qui était enregistré est intact : regard train --resume --out {name}",
   run_failed: "Il a échoué à l’étape {step} : {reason}", run_unknown: "À l’étape {step} ; on ne sait pas comment il s’est terminé.",
   end_steps: "Toutes les étapes prévues sont faites.", end_seconds: "Le temps accordé est écoulé.", end_patience: "Il ne s’améliorait plus.",
-  run_best: "Les meilleurs poids jusqu’ici sont ceux de l’étape {step} : {scores}.",
+  run_best: "Les meilleurs poids sont ceux de l’étape {step} : {scores}.",
   run_resumed_one: "Il a repris une fois, à partir de l’étape {from}.", run_resumed: "Il a repris {n} fois, la dernière à partir de l’étape {from}.",
   run_damaged: "Endommagé, à ne pas utiliser : {names}. Un apprentissage qui reprend les laisse de côté.",
   run_unreadable: "{n} lignes de ses mesures sont illisibles.", run_skipped: "{n} étapes ont été sautées à cause de leur perte.",
