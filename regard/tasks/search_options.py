@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from regard.config.ranges import Length, Range, Small
+from regard.config.ranges import Length, Range, Small, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedOptions:
     """The beginning of an answer."""
 
-    prefix: tuple[int, ...] = ()
+    prefix: tuple[Whole, ...] = ()
     """Ids of tokens that the answer must begin with; the search goes on after them."""
 
 

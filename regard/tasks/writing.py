@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
-from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
+from regard.config.ranges import Amount, Count, Length, Part, Range, Seed, Whole
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.beam import Beam
 from regard.decoding.constraints import Constraint, check_room, force_tokens
@@ -73,7 +73,7 @@ class ContinuationOptions(SamplingConfig):
     """Tokens written."""
     stop: str = ""
     """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
-    prefix: tuple[int, ...] = ()
+    prefix: tuple[Whole, ...] = ()
     """Ids of tokens that the continuation must begin with."""
 
 

@@ -68,7 +68,7 @@ class CaptionOptions:
     """Most tokens of a caption."""
     minimum: Annotated[int, Range(0, 2**20)] = 0
     """Fewest tokens of a caption; it has one at least."""
-    prefix: str | tuple[int, ...] = ""
+    prefix: str | tuple[Whole, ...] = ""
     """Text every caption must begin with, or the ids of its tokens."""
     force: tuple[str, ...] = ()
     """Phrases every caption must contain."""

@@ -34,7 +34,7 @@ class DecodingConfig:
     """When sampling: only tokens at least this share as likely as the likeliest."""
     seed: Seed = 0
     """When sampling: random seed."""
-    prefix: str | tuple[int, ...] = ""
+    prefix: str | tuple[Whole, ...] = ""
     """Text every answer must begin with, or the ids of its tokens."""
     force: tuple[str, ...] = ()
     """Phrases every answer must contain; the text is then translated as one piece."""
