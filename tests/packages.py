@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = {"pytest-xdist": "xdist", "import-linter": "importlinter", "torch-geometric": "torch_geometric"}
 MODULES |= {"deep-translator": "deep_translator", "kubernetes-validate": "kubernetes_validate"}
+MODULES |= {"axe-playwright-python": "axe_playwright_python"}
 
 
 @cache

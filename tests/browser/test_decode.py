@@ -12,6 +12,7 @@ import pytest
 
 import regard
 from regard.interpret.draw import page
+from tests.browser.live import check_axe
 from tests.serve.process import SMALL, ServerProcess, run_server
 
 pytestmark = pytest.mark.unchecked
@@ -147,6 +148,7 @@ def test_a_phone_scrolls_the_tree_inside_its_box_in_french(visit: Callable, serv
     assert "Sous contrainte" in one.page.locator("[data-verdict=forced]").inner_text()
     assert one.page.locator(".undo").inner_text() == "Annuler"
     assert "decode." not in one.page.locator("main").inner_text(), "every sentence is there in French"
+    check_axe(one)
 
 
 def test_a_file_shows_the_tree_that_came_with_it(visit: Callable, tmp_path: Path):

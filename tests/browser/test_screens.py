@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +20,11 @@ from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
 from tests.browser.conftest import CROSS, saved
+from tests.browser.live import find_violations
 from tests.browser.test_image import asked
 from tests.browser.test_page import coloured, words_of
 
 pytestmark = pytest.mark.unchecked
-AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
 SCREENS = ("#at=1,1", "#view=ribbon", "#view=table", "#over=0,1", "#screen=heads", "#screen=inside")
 
 
@@ -218,8 +217,6 @@ def test_forced_colours_keep_every_bar_readable(visit: Callable, file: Path):
     ("theme", "locale", "width"), [("light", "en-GB", 1280), ("dark", "fr-FR", 320), ("light", "fr-FR", 320)]
 )
 def test_axe_finds_nothing(browser: Any, file: Path, picture: Path, theme: str, locale: str, width: int):
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed (npm install axe-core, or AXE=path/to/axe.min.js)")
     context = browser.new_context(  # 320 pixels are 1280 at 400 %
         viewport={"width": width, "height": 800}, color_scheme=theme, locale=locale, bypass_csp=True
     )
@@ -229,10 +226,6 @@ def test_axe_finds_nothing(browser: Any, file: Path, picture: Path, theme: str, 
         tab.goto(path.as_uri() + address)
         tab.wait_for_selector("html[data-drawn]")
         tab.evaluate("document.getElementById('choices').open = true")
-        tab.add_script_tag(content=AXE.read_text(encoding="utf-8"))
-        wrong = tab.evaluate(
-            "axe.run(document).then(({ violations }) => violations.map(one => [one.id, one.nodes[0].html]))"
-        )
-        assert wrong == [], address
+        assert find_violations(tab) == [], address
         assert tab.evaluate("document.documentElement.scrollWidth") == width, address
     context.close()

@@ -18,6 +18,7 @@ from regard import recipe
 from regard.interpret.small_traces import read_traces
 from regard.interpret.words import group_items, merge
 from regard.serve.run_view import RunView
+from tests.browser.live import check_axe
 from tests.browser.test_page import PIXELS, coloured
 from tests.conftest import sentences
 from tests.serve.harness import Running, serving
@@ -147,6 +148,7 @@ def test_the_address_brings_back_an_evaluation_in_french(visit: Callable, page_o
     one.page.locator("output", has_text="Étape 6, évaluation 2 sur 4").wait_for()
     assert one.page.locator("select[name=example]").input_value() == "1"
     assert state_of(one) == "Il est terminé, à l’étape 12."
+    check_axe(one)
     assert one.wrong == []
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import regard
 from regard.interpret.measure import trust
+from tests.browser.live import check_axe
 from tests.serve.harness import Running, serving
 
 pytestmark = pytest.mark.unchecked
@@ -48,6 +49,7 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     one.page.click("#language")
     one.page.locator("table.trust", has_text="Ce que cela veut dire").wait_for()
     assert "Mesuré sur 20 phrases" in one.page.locator("#trust-status").inner_text()
+    check_axe(one)
     assert (one.outside, one.wrong) == ([], [])
 
 
