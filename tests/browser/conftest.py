@@ -69,7 +69,7 @@ def saved(one: Visit, kind: str) -> bytes:
     return Path(download.value.path()).read_bytes()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it runs, so does an event loop in this thread, which others must not find
 def browser() -> Iterator[Any]:
     """One browser for all tests of a file."""
     playwright = pytest.importorskip(

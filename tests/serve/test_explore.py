@@ -24,7 +24,7 @@ def opened(monkeypatch) -> list[str]:
 
 
 def test_a_loaded_model_is_explored_and_stays_usable_meanwhile(opened, capsys):
-    translator = regard.load(SMALL)
+    translator, before = regard.load(SMALL), set(threading.enumerate())
     with regard.explore(translator) as explorer, httpx.Client(base_url=explorer.url, trust_env=False) as client:
         assert opened == [explorer.url]
         assert capsys.readouterr().out == f"the explorer is at {explorer.url}\n"
@@ -39,7 +39,7 @@ def test_a_loaded_model_is_explored_and_stays_usable_meanwhile(opened, capsys):
         assert client.post("/v1/explain", json=question | {"view": True}).json()["view"]["stepped"]
     assert repr(explorer) == "<Explorer, stopped>"
     explorer.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("regard-")]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("regard-")]
 
 
 def test_folders_and_loaded_models_are_explored_together_without_a_browser(opened):
