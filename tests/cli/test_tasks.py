@@ -192,7 +192,8 @@ def test_python_calls_refuse_what_is_no_input_in_a_sentence(task, cases):
     optional = trained.verb in ("write", "make", "draw")
     for bad_input in (*([] if optional else [None]), {"a": 1}, b"abc", 3.5, ["a", None], [b"a"], [(None,)]):
         with pytest.raises(
-            ValueError, match=r"takes|number|must be text|no file|give a pair|missing file|no .* 'a'|a row"
+            ValueError,
+            match=r"takes|number|must be text|no file|give a pair|missing file|no .* 'a'|a row|an object with",
         ):
             use(bad_input)
     with pytest.raises(ValueError, match=r"evaluate takes the names of files, not None"):
