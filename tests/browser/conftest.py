@@ -1,6 +1,7 @@
 """A browser for the pages: Debian's Chromium, driven by Playwright, cut off from every network."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,17 @@ class Visit:
         self.page.goto("about:blank")
         self.page.goto((place.as_uri() if isinstance(place, Path) else place) + address)
         self.page.wait_for_selector("html[data-drawn]")
+
+    def wait_until(self, condition: str, given: object = None) -> None:
+        """Wait until a JavaScript expression or function of `given` says yes.
+
+        Playwright's `wait_for_function` evaluates text within the page, which the page's policy forbids: it works only
+        where the condition holds at once.
+        """
+        deadline = time.monotonic() + 60
+        while not self.page.evaluate(condition, given):
+            assert time.monotonic() < deadline, f"not within a minute: {condition}"
+            self.page.wait_for_timeout(20)
 
     def settle(self) -> None:
         """Wait until nothing is being fetched or drawn."""

@@ -92,7 +92,7 @@ def test_words_stay_beside_the_cells_while_these_scroll(desk: Visit, folder: Pat
     desk.go(folder / "128.html", "#sentence=all")
     grid = desk.page.locator(".grid")
     grid.evaluate("grid => { grid.scrollLeft = 700; grid.scrollTop = 500; }")
-    desk.page.wait_for_function("document.getElementById('matrix').dataset.left === '-700'")
+    desk.wait_until("document.getElementById('matrix').dataset.left === '-700'")
     frame = grid.bounding_box()
     for side, name, far in (("rows", "x", 200), ("columns", "y", 200)):
         boxes = desk.page.locator(f".grid .{side}").bounding_box()
@@ -114,7 +114,7 @@ def test_wheel_and_keys_change_the_size_of_the_cells_around_what_is_pointed_at(d
     desk.page.keyboard.down("Control")
     desk.page.mouse.wheel(0, -60)
     desk.page.keyboard.up("Control")
-    desk.page.wait_for_function(f"+document.getElementById('matrix').dataset.cell > {before}")
+    desk.wait_until(f"+document.getElementById('matrix').dataset.cell > {before}")
     desk.page.mouse.move(at["x"] + 1, at["y"])
     assert desk.told().split("gave")[0] == told.split("gave")[0], "the same row lies under the pointer"
     desk.page.focus("#matrix")

@@ -41,7 +41,7 @@ def test_the_pixels_of_every_head_are_its_numbers_and_controls_stand_beside_them
 ):
     one = visit(file, "#screen=heads&scale=max", color_scheme="light", locale="en-GB")
     tile = one.page.locator(f".tiles [data-name='{CROSS}'][data-head='1'] canvas")
-    one.page.wait_for_function("canvas => canvas.width > 1", arg=tile.element_handle())
+    one.wait_until("canvas => canvas.width > 1", tile.element_handle())
     script = "canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
     trace = watched[0]
     alone = replace(trace, weights=[replace(w, values=w.values[1:2]) for w in trace.weights if w.name == CROSS])
@@ -176,7 +176,7 @@ def test_the_theme_is_chosen_and_stays_in_the_address(visit: Callable, file: Pat
 def test_the_link_to_a_view_is_copied(visit: Callable, file: Path):
     one = visit(file, "#view=ribbon&at=1,2", locale="en-GB", permissions=["clipboard-read", "clipboard-write"])
     one.page.click("#alignment [data-export=link]")
-    one.page.wait_for_function("document.getElementById('read').textContent.includes('link')")
+    one.wait_until("document.getElementById('read').textContent.includes('link')")
     assert one.page.url in (one.page.evaluate("navigator.clipboard.readText()"), one.told().split("link: ")[-1])
 
 

@@ -95,7 +95,7 @@ def test_the_pixels_at_every_evaluation_are_the_numbers_of_its_trace(visit: Call
             assert found[:3] == pytest.approx(coloured(float(matrix[row, column]), "light"), abs=3)
         one.page.keyboard.press("ArrowRight")
     assert one.page.evaluate("document.activeElement.id") == "evaluation"
-    one.page.wait_for_function("!location.hash.includes('evaluation=')")  # the newest evaluation needs no name
+    one.wait_until("!location.hash.includes('evaluation=')")  # the newest evaluation needs no name
 
 
 CURVE = """([n, step, value]) => {
@@ -200,7 +200,7 @@ def test_a_run_is_followed_while_it_trains_is_killed_and_resumed(visit: Callable
             one.page.locator("#state", has_text="It is training: step").wait_for(timeout=300_000)
             one.page.locator("#matrix").wait_for(timeout=300_000)
             before = state_of(one)
-            one.page.wait_for_function("text => document.querySelector('#state').textContent !== text", arg=before)
+            one.wait_until("text => document.querySelector('#state').textContent !== text", before)
             wait_until(lambda: list(folder.glob("checkpoints/step-*/manifest.json")))
             first.send_signal(signal.SIGKILL)
             first.wait()
