@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.memory import release_freed_memory
 from regard.decoding.exchange import run_exchange
 from regard.serve.calls import Call, ModelFailed, Overloaded
 from regard.serve.limits import Limits
@@ -30,6 +31,7 @@ from regard.tasks.writing import Writes
 
 GATHER_SECONDS = 0.004  # for which an idle worker waits for more requests to read together with the first
 IDLE_SECONDS = 0.5  # after which an idle worker looks whether it is to stop
+RELEASE_SECONDS = 30.0  # between two releases of freed memory, which sizes that differ with each request scatter
 RETRY_AFTER = 1  # seconds, at least
 EXAMPLE_TOKENS = 4  # that a language model writes to warm up
 EXAMPLE_PICTURE = (64, 64, 3)  # height, width and colours of the picture that warms a model up
@@ -56,6 +58,7 @@ class Worker:
         self._lock = threading.Lock()
         self._seconds = 0.1  # a running mean of the time of an answer
         self._is_stopping = False
+        self._released, self._finished_then = time.monotonic(), 0  # when freed memory was last given back
         self._thread = threading.Thread(target=self._run, name="regard-worker", daemon=True)
 
     def start(self) -> None:
@@ -216,6 +219,14 @@ class Worker:
             for model_queue in [*self._queues.values(), *(former for _, former in self._retiring)]:
                 model_queue.drop_ended()
                 self._advance(model_queue)
+            self._release_memory()
+
+    def _release_memory(self) -> None:
+        """Give freed memory back to the system now and then: else it grows for hours, though nothing is left in it."""
+        now = time.monotonic()
+        if now - self._released > RELEASE_SECONDS and self.finished != self._finished_then:
+            release_freed_memory()
+            self._released, self._finished_then = now, self.finished
 
     def _advance(self, model_queue: ModelQueue) -> None:
         try:

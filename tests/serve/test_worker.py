@@ -226,3 +226,21 @@ def test_a_wrong_option_is_the_clients_own_and_a_stopped_worker_takes_nothing(bo
             await worker.answer("counter", ["x"], {})
 
     asyncio.run(ask())
+
+
+def test_freed_memory_is_given_back_now_and_then_but_not_by_an_idle_worker(box, monkeypatch):
+    """S16: what the allocator retains would grow for hours, since every request has another size."""
+    released = []
+    monkeypatch.setattr("regard.serve.worker.RELEASE_SECONDS", 0.0)
+    monkeypatch.setattr("regard.serve.worker.release_freed_memory", lambda: released.append(worker.finished))
+
+    async def ask():
+        for _ in range(2):
+            await worker.answer("en-fr", TEXTS[:1], {"to": "fr", "beams": 1})
+            await until(lambda: released and released[-1] == worker.finished)
+
+    with working(box) as worker:
+        asyncio.run(ask())
+        time.sleep(1.2)  # twice as long as an idle worker waits
+    assert released == sorted(set(released)), "once for each answer"
+    assert released[-1] == 2
