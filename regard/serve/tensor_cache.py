@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 ID_BYTES = 16  # of the random names of tensors
+OVERHEAD = 768  # bytes that a tensor takes beside its numbers, with its names
 
 
 class TensorCache:
@@ -23,10 +24,10 @@ class TensorCache:
         ids = {name: secrets.token_urlsafe(ID_BYTES) for name in tensors}
         for name, tensor in tensors.items():
             self._tensors[ids[name]] = name, tensor
-            self.bytes += tensor.nbytes
+            self.bytes += tensor.nbytes + OVERHEAD
         while self.bytes > self.most_bytes:
             _, (_, dropped) = self._tensors.popitem(last=False)
-            self.bytes -= dropped.nbytes
+            self.bytes -= dropped.nbytes + OVERHEAD
         return {name: identifier if identifier in self._tensors else None for name, identifier in ids.items()}
 
     def find(self, identifier: str) -> tuple[str, Tensor] | None:

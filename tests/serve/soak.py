@@ -29,7 +29,7 @@ MAX_GROWTH = 2048  # bytes of memory a request, beyond which there is a leak
 MAX_SLACK = 24 << 20  # bytes by which memory may differ however few requests there were
 WORDS = ("dog", "station", "morning", "river", "house", "old", "tired", "walks", "the", "a", "is", "where")
 SAMPLES_OF_ROUTE = 26  # in /metrics: a histogram, and the statuses that a route may have
-EXPLAIN_BYTES = 16 << 20  # of kept attention weights, which are soon full
+EXPLAIN_BYTES = 1 << 20  # of kept attention weights: full after some thirty explanations, and long before SETTLED
 OPEN_FILES = 4  # descriptors more than before: connections that are being closed
 
 

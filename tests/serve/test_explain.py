@@ -12,7 +12,7 @@ from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.serve.calls import Call
 from regard.serve.explaining import Interrupted, interrupting
-from regard.serve.tensor_cache import TensorCache
+from regard.serve.tensor_cache import OVERHEAD, TensorCache
 from tests.serve.harness import Counter, serving
 
 pytestmark = pytest.mark.unchecked
@@ -91,16 +91,16 @@ def test_every_model_with_attention_is_explained_within_its_limits(shop):
 
 
 def test_the_oldest_weights_make_room_and_what_never_fits_has_no_id():
-    cache = TensorCache(100)
+    cache = TensorCache(100 + 2 * OVERHEAD)
     first = cache.add({"a": torch.zeros(10), "b": torch.zeros(10)})
-    assert cache.bytes == 80
+    assert cache.bytes == 80 + 2 * OVERHEAD
     second = cache.add({"c": torch.zeros(10)})
-    assert cache.bytes == 80
+    assert cache.bytes == 80 + 2 * OVERHEAD
     assert cache.find(first["a"]) is None
     assert cache.find(first["b"])[0] == "b"
     assert cache.find(second["c"])[0] == "c"
-    assert cache.add({"d": torch.zeros(26), "e": torch.zeros(5)})["d"] is None
-    assert cache.bytes == 20
+    assert cache.add({"d": torch.zeros(410), "e": torch.zeros(5)})["d"] is None
+    assert cache.bytes == 20 + OVERHEAD
 
 
 def test_others_are_answered_while_an_answer_is_explained_and_clients_that_leave_free_their_place():
