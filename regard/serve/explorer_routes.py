@@ -17,7 +17,7 @@ from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
 from regard.serve.tree_routes import TREE, list_searching
-from regard.serve.trust import check_kind
+from regard.serve.trust_jobs import check_kind, needs_inputs
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
@@ -35,6 +35,7 @@ MODEL = object_of(
         "look",
         "tree",
         "streams",
+        "trust",
         "can",
     ),
     name=TEXT,
@@ -49,6 +50,7 @@ MODEL = object_of(
     look=optional(ANYTHING),
     tree=optional(ANYTHING),
     streams=FLAG,
+    trust=optional(ANYTHING),
     can=list_of(TEXT),
 )
 EXPLORER = object_of(
@@ -87,6 +89,7 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
         "look": json_schema(trained.LookOptions) if "explain" in abilities else None,
         "tree": json_schema(trained.extras[TREE].Options) if TREE in abilities else None,
         "streams": model.verb in WRITING_VERBS,
+        "trust": {"inputs": needs_inputs(model)} if "trust" in abilities else None,
         "can": abilities,
     }
 

@@ -20,7 +20,8 @@ from regard.metrics import alignment
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
 from regard.serve.refusal import Refusal
-from regard.serve.trust import TrustChecks, name_of
+from regard.serve.trust import TrustChecks
+from regard.serve.trust_jobs import name_of
 from tests.serve.harness import Running, make_eye, serving
 from tests.serve.process import wait_until
 
@@ -61,13 +62,17 @@ def test_a_translator_is_checked_once_and_the_numbers_are_those_of_its_measures(
     job = wait_for(desk, first.json()["id"])
     assert (job["status"], job["done"], job["current"]) == ("finished", job["total"], True)
     found = {(one["method"], one["check"]): one for one in job["findings"]}
+    methods = "attention", "rollout", "gradient"
     assert set(found) == {
-        ("attention", "alignment"), ("attention", "deletion"), ("rollout", "deletion"),
-        ("attention", "silenced"), ("attention", "even"),
-    }  # fmt: skip
-    expected = trust.check_translator(ForcedReader(translator, "fr"), alignment.read()[:2])
+        *((method, check) for method in methods for check in ("alignment", "deletion")),
+        *(("attention", check) for check in ("silenced", "permuted", "even")),
+    }
+    assert job["gaps"] == []
+    expected = trust.check_translator(ForcedReader(translator, "fr"), alignment.read()[:2]).findings
     assert [one["value"] for one in job["findings"]] == pytest.approx([one.value for one in expected], abs=1e-5)
-    assert all(one["controls"] and one["verdict"] in ("good", "weak", "none") for one in job["findings"])
+    assert all(one["controls"] and one["low"] <= one["high"] and one["examples"] == 2 for one in job["findings"])
+    verdicts = {one["verdict"] for one in job["findings"]}
+    assert verdicts <= {"unsure", "none"}, "two sentences are too few to speak for a method"
     assert ask(desk, model="en-fr", to="fr").json()["id"] == job["id"], "it is measured once"
     assert ask(desk, model="en-fr", to="en").json()["id"] != job["id"]
 
