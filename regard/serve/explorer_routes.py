@@ -13,10 +13,11 @@ from regard.config.schema import json_schema
 from regard.serve.api_schema import TEXT, describe_answer, list_of, object_of, optional
 from regard.serve.catalogue import ServedModel
 from regard.serve.completions import WRITING_VERBS
+from regard.serve.explaining import TREE
 from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
-from regard.serve.tree_routes import TREE, list_searching
+from regard.serve.tree_routes import list_searching
 from regard.serve.trust_jobs import check_kind, needs_inputs
 
 ANYTHING = {"type": "object"}

@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import COUNT, TEXT, closed_object, describe_answer, describe_request, list_of, object_of
-from regard.serve.http import json_response, read_object, state_of
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import check_length
+from regard.serve.http import json_response, read_object, state_of
 from regard.serve.limits import Limits
 from regard.serve.payload import list_texts, reads_pictures
 from regard.serve.state import ServerState

@@ -1,4 +1,4 @@
-"""Answers that are fixed while the model that gave them is disturbed: what every check of trust reads again and again."""
+"""Answers that are fixed while the model that gave them is disturbed: every check of trust reads them again."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def list_heads(model: Any, ending: str = "") -> list[Head]:
 
 
 def check_answers(answers: FixedAnswers) -> Report:
-    """Hold methods against leaving parts of the input out, and the answers against silenced, permuted and even heads."""
+    """Hold methods against leaving parts of the input out, and answers against silenced, permuted and even heads."""
     report = check_rankings(list(answers.rank()))
     heads = check_heads(answers)
     return Report([*report.findings, *heads.findings], [*answers.gaps, *report.gaps, *heads.gaps])

@@ -140,7 +140,8 @@ class CaptionWriter(FixesCaptions):
     @property
     def extras(self) -> Mapping[str, Extra]:
         """The search for one caption as a tree."""
-        return {"tree": Extra(self.tree, CaptionOptions, "The search for one caption, with what it left.")}
+        own = {"beams": self.decoding.beams, "longest": self.decoding.longest}
+        return {"tree": Extra(self.tree, CaptionOptions, "The search for one caption, with what it left.", own)}
 
     def parse(self, text: str) -> Path:
         """Return the path of an image."""
