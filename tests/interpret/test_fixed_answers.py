@@ -13,7 +13,6 @@ from regard.interpret.measure import trust
 from regard.interpret.measure.fixed_answers import (
     CROSS,
     Finding,
-    FixedAnswers,
     Ranking,
     check_answers,
     check_rankings,
@@ -216,7 +215,7 @@ def test_leaving_a_word_out_costs_what_the_shorter_text_loses(kind: str):
         with torch.no_grad():
             [part] = labeller._label_scores([shorter.encoded])
         kept = whole if kind == "mean" else whole[[place for place in range(len(words)) if place != number]]
-        assert effect == pytest.approx(float(kept.sum() - part[shorter.places, labels].sum()), abs=1e-5)
+        assert effect == pytest.approx(float(kept.sum() - part[shorter.rows, labels].sum()), abs=1e-5)
 
 
 def test_heads_of_a_classifier_of_pictures_are_changed_too():

@@ -103,7 +103,10 @@ def test_the_words_of_a_label_weigh_as_in_one_gradient_after_the_other(kind: str
     weights = labeller._weigh_gradients(text)
     assert weights.shape == (len(text.labels), len(text.encoded.tokens))
     inputs = labeller._model_inputs([text.encoded])
-    for row, place, label in zip(weights, text.places, text.labels, strict=True):
-        run = lambda place=place, label=label: labeller.model(*inputs).log_softmax(-1)[place, label]
+    for row, place, label in zip(weights, text.rows, text.labels, strict=True):
+
+        def run(place: int = place, label: int = label) -> torch.Tensor:
+            return labeller.model(*inputs).log_softmax(-1)[place, label]
+
         norms = gradient_times_input(labeller.model.embedding, inputs[0], run)
         torch.testing.assert_close(row, norms / norms.sum(), rtol=1e-4, atol=1e-6)

@@ -75,7 +75,7 @@ class Classifier(FixesLabels, TextLabeller):
         """Return a text with the most probable label."""
         [encoded] = self._encode([text])
         [probabilities] = self._compute_outputs([encoded])
-        return LabelledText(encoded, self._list_items(text, encoded), [0], [int(probabilities.argmax())])
+        return LabelledText(encoded, self._list_items(text, encoded), [int(probabilities.argmax())])
 
     def _list_items(self, text: Any, encoded: EncodedText) -> list[Item]:
         """Return the tokens of a text as items, after the class token if the model puts one in front."""

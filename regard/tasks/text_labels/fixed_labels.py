@@ -33,9 +33,9 @@ class LabelledText:
     encoded: EncodedText
     items: Sequence[Item]
     """Its tokens, after what the model puts in front of them."""
-    places: Sequence[int]
-    """The rows of the logits that labels are read from."""
     labels: Sequence[int]
+    places: Sequence[int] | None = None
+    """The tokens that labels belong to; None if the text as a whole has the only one."""
 
     @property
     def shift(self) -> int:
@@ -47,6 +47,15 @@ class LabelledText:
         """Return the words, with the places of their tokens."""
         return group_items(self.items[self.shift :])
 
+    @property
+    def rows(self) -> list[int]:
+        """Return the rows of the logits that labels are read from."""
+        return [0] if self.places is None else list(self.places)
+
+    def labels_of(self, word: Unit) -> list[int]:
+        """Return the numbers of the labels of a word; none if the label is that of the whole text."""
+        return [number for number, place in enumerate(self.places or ()) if place in word.places]
+
     def drop(self, word: Unit) -> EncodedText:
         """Return the text without a word."""
         tokens = [token for place, token in enumerate(self.encoded.tokens) if place not in word.places]
@@ -55,12 +64,14 @@ class LabelledText:
 
     def without(self, word: Unit) -> LabelledText:
         """Return the text without a word and without the label of that word, if words have labels."""
+        if self.places is None:
+            return LabelledText(self.drop(word), (), self.labels)
         rest = [
-            (place - sum(dropped < place for dropped in word.places), label)
-            for place, label in zip(self.places, self.labels, strict=True)
+            (label, place - sum(dropped < place for dropped in word.places))
+            for label, place in zip(self.labels, self.places, strict=True)
             if place not in word.places
         ]
-        return LabelledText(self.drop(word), (), [place for place, _ in rest], [label for _, label in rest])
+        return LabelledText(self.drop(word), (), [label for label, _ in rest], [place for _, place in rest])
 
 
 class FixesLabels(TrainedEncoder):
@@ -119,26 +130,11 @@ class FixesLabels(TrainedEncoder):
         [whole, *rest] = self.score_labels([text, *shorter])
         effects = []
         for word, scores in zip(words, rest, strict=True):
-            others = [number for number, place in enumerate(text.places) if not self._is_label_of(place, word)]
+            others = [number for number in range(len(text.labels)) if number not in text.labels_of(word)]
             effects.append(float((whole[others] - scores).sum()))
         weights = {**self._weigh_looks(text), "gradient": self._weigh_gradients(text)}
-        scores_by_method = {method: self._sum_by_word(text, rows) for method, rows in weights.items()}
+        scores_by_method = {method: sum_by_word(text, rows) for method, rows in weights.items()}
         return Ranking(scores_by_method, effects, {"length": [float(len(word.text)) for word in words]})
-
-    def _is_label_of(self, place: int, word: Unit) -> bool:
-        """True if the label at this place is that of a word."""
-        return self.config.per_token and place in word.places
-
-    def _sum_by_word(self, text: LabelledText, rows: Float[Tensor, "label token"]) -> list[float]:
-        """Return the weight of each word for all labels but its own."""
-        return [
-            sum(
-                float(row[list(word.places)].sum())
-                for place, row in zip(text.places, rows, strict=True)
-                if not self._is_label_of(place, word)
-            )
-            for word in text.words
-        ]
 
     @torch.no_grad()
     def _weigh_looks(self, text: LabelledText) -> dict[str, Float[Tensor, "label token"]]:
@@ -160,7 +156,7 @@ class FixesLabels(TrainedEncoder):
     def _answer_rows(self, text: LabelledText, count: int) -> Float[Tensor, "label query"]:
         """Return the share of every row of the last layer in what each label is read from."""
         rows, pool = torch.eye(count), config.plain(self.config).get(POOL)
-        if self.config.per_token:
+        if text.places is not None:
             return rows[[place + text.shift for place in text.places]]
         return {"class": rows[:1], "last": rows[-1:]}.get(str(pool), rows.mean(0, keepdim=True))
 
@@ -180,6 +176,14 @@ class FixesLabels(TrainedEncoder):
         return in_chunks(compute_rows, len(text.labels), len(text.encoded.tokens))
 
 
+def sum_by_word(text: LabelledText, rows: Float[Tensor, "label token"]) -> list[float]:
+    """Return the weight of each word for all labels but its own."""
+    sums = [rows[:, list(word.places)].sum(-1) for word in text.words]
+    return [
+        float(total.sum() - total[text.labels_of(word)].sum()) for total, word in zip(sums, text.words, strict=True)
+    ]
+
+
 def _pick_labels(scores: Float[Tensor, "place classes"], text: LabelledText) -> Float[Tensor, "label"]:
     """Return the log-probabilities of a text's labels."""
-    return scores[list(text.places), list(text.labels)]
+    return scores[text.rows, list(text.labels)]

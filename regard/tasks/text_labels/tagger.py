@@ -98,7 +98,7 @@ class Tagger(FixesLabels, TextLabeller):
         [probabilities] = self._compute_outputs([encoded])
         places = [position for _, position in positions]
         tags = [int(probabilities[place].argmax()) for place in places]
-        return LabelledText(encoded, self._list_items(words[: len(positions)], tokens), places, tags)
+        return LabelledText(encoded, self._list_items(words[: len(positions)], tokens), tags, places)
 
     def _list_items(self, words: Sequence[str], tokens: Sequence[int]) -> list[Item]:
         """Return the tokens of a sentence as items."""
