@@ -121,4 +121,4 @@ def score_caption(
     lengths = torch.full((len(regions),), fed.shape[1], device=regions.device)
     features, _ = model(regions, fed, Grid(lengths, fed.shape[1]))
     labels = torch.tensor(caption[1:], device=regions.device).expand(len(regions), -1)
-    return model.logits(features).float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
+    return model.logits(features).log_softmax(-1).gather(-1, labels[..., None])[..., 0]

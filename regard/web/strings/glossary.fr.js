@@ -47,7 +47,7 @@ export const glossaryFr = {
   deletion: ["suppression", "On retire des régions, les plus regardées d’abord, et l’on mesure la probabilité de la réponse qui baisse.", "C’est bon si la courbe baisse bien plus vite que celle en tirets, où les régions partent dans un ordre tiré au sort."],
   insertion: ["insertion", "On met des régions dans une image vide, les plus regardées d’abord, et l’on mesure la probabilité de la réponse qui monte.", "C’est bon si la courbe monte bien plus vite que celle en tirets, où les régions viennent dans un ordre tiré au sort."],
   control: ["témoin", "La même mesure sur ce qui ne peut rien savoir : un ordre tiré au sort, un regard égal, d’autres mots.", "Un nombre ne dit quelque chose que dans la mesure où il s’écarte de son témoin."],
-  permuted: ["permuté", "Les mêmes parts, données au hasard à d’autres mots : un témoin, ou un changement du modèle qui montre si l’endroit où il regarde importe.", "Si le résultat reste le même, peu importait quel mot était regardé."],
+  permuted: ["permuté", "Les mêmes parts, données au hasard à d’autres mots : un témoin, ou un changement du modèle qui montre si l’endroit où il regarde importe.", "Si le résultat reste le même, peu importait quel mot était regardé."],
   even: ["regard égal", "Le témoin qui donne la même part à chaque mot visible.", "Si le résultat reste le même, il n’était pas nécessaire de regarder."],
   diagonal: ["diagonale", "Le témoin qui regarde le mot à la même place, quel qu’il soit.", "Une attention qui ne fait pas mieux ne connaît que les positions."],
   random: ["ordre tiré au sort", "Le témoin où les endroits sont tirés au sort, en moyenne sur plusieurs tirages.", "Une carte qui ne fait pas mieux que le hasard ne marque rien qui ait compté."],
