@@ -6,6 +6,7 @@ import { SourceError } from "./source.js";
 import { number, percent, say } from "./strings.js";
 
 const PAUSE = 500; // milliseconds between two looks at a measurement
+const FEWEST = 2; // inputs of a check
 const OPEN = ["queued", "running"];
 const jobs = new Map(); // the last known state of measurements by model and direction, for a screen that is drawn again
 
@@ -68,6 +69,7 @@ class TrustView {
     const { source, signal } = this.context, { model } = this;
     try {
       const inputs = model.trust?.inputs ? { inputs: await this.readInputs() } : {};
+      if (inputs.inputs?.length < FEWEST) return this.say(say("trust_few", { unit: unitOf(model) }));
       const to = model.languages.length ? { to: this.to.value } : {};
       const job = await source.call("/v1/trust", { model: model.name, verb: model.verb, ...to, ...inputs }, { signal });
       this.id = job.id;
@@ -170,24 +172,28 @@ function methodName({ method, check }) {
 /** A row for every method and check: number, controls, lead, what counts as good, and what it says. */
 function table(findings, model) {
   const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_lead_by", "trust_counts", "trust_says"];
-  const numbers = ["trust_value", "trust_lead_by"];
-  const column = (name) => make("th", { scope: "col", class: numbers.includes(name) ? false : "words" }, say(name), name === "trust_lead_by" ? help("interval") : "");
+  const column = (name) => make("th", { scope: "col", class: name === "trust_value" ? false : "words" }, say(name), ...(name === "trust_lead_by" ? [" ", help("interval")] : []));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust" },
     make("caption", {}, say("trust_caption")),
     make("thead", {}, make("tr", {}, ...head.map(column))),
     make("tbody", {}, ...findings.map((finding) => row(finding, model)))));
 }
 
+/** Two decimals, and no minus before nothing. */
+function decimals(value) {
+  return number(Math.abs(value) < 0.005 ? 0 : value, 2);
+}
+
 /** One method in one check. */
 function row(finding, model) {
   const { check, value, controls, lead, low, high, better, good, verdict, examples } = finding, name = checkName(check, model);
-  const beside = Object.entries(controls).map(([control, number_]) => say(`control_${control}`, { value: number(number_, 2) })).join(", ");
+  const beside = Object.entries(controls).map(([control, reached]) => say(`control_${control}`, { value: decimals(reached) })).join(", ");
   const says = verdict === "unsure" ? say("says_unsure", { n: examples, unit: unitOf(model) }) : say(`says_${name}_${verdict}`);
   const tone = { good: "good", unsure: false }[verdict] ?? "bad";
   const method = methodName(finding);
   return make("tr", {},
-    make("th", { scope: "row" }, say(`method_${method}`), " ", help(method)), make("td", { class: "words" }, say(`check_${name}`)), make("td", {}, number(value, 2)),
-    make("td", { class: "words" }, beside), make("td", { class: "lead" }, say("trust_interval", { lead: number(lead, 2), low: number(low, 2), high: number(high, 2) })),
+    make("th", { scope: "row" }, say(`method_${method}`), " ", help(method)), make("td", { class: "words" }, say(`check_${name}`)), make("td", {}, decimals(value)),
+    make("td", { class: "words" }, beside), make("td", { class: "lead" }, say("trust_interval", { lead: decimals(lead), low: decimals(low), high: decimals(high) })),
     make("td", { class: "words" }, say(`counts_${better}`, { good: number(good, 2) })),
     make("td", { class: "words" }, make("strong", { class: tone }, say(`verdict_${verdict}`)), ` – ${says}`));
 }
