@@ -12,9 +12,7 @@ import torch
 
 from regard import __version__, checkpoint, shipped
 from regard.data.cache import key
-from regard.interpret.measure import trust
-from regard.interpret.measure.fixed_answers import FEWEST as FEWEST_JUDGED
-from regard.interpret.measure.fixed_answers import Report, check_answers
+from regard.interpret.measure import fixed_answers, trust
 from regard.interpret.measure.map_checks import MapExamples
 from regard.metrics import alignment
 from regard.serve.catalogue import ServedModel, read_version
@@ -25,6 +23,7 @@ from regard.tasks.trained import copy_sharing_weights
 LANGUAGES = ("en", "fr")
 """Of the pairs aligned by hand that come with Regard."""
 FEWEST = 2  # inputs of a check
+Work = Callable[["TrustJob"], fixed_answers.Report]
 
 
 class Cancelled(Exception):
@@ -41,7 +40,7 @@ class TrustJob:
     trained: Any = field(repr=False)
     """The version of the model that is checked."""
     digest: str
-    work: Callable[[TrustJob], Report]
+    work: Work
     total: int
     name: str
     """The key of what it measures."""
@@ -128,7 +127,7 @@ def _make_pairs_job(model: ServedModel, limits: Limits, target: str | None) -> T
     golds = [gold.swap_languages() for gold in golds] if target == "en" else golds
     language = target if model.trained.languages else None
 
-    def work(job: TrustJob) -> Report:
+    def work(job: TrustJob) -> fixed_answers.Report:
         copy = copy_sharing_weights(model.trained)  # the heads of the model that answers are not silenced
         return trust.check_translator(trust.CountingReader(copy, language, job.tell), golds)
 
@@ -139,7 +138,7 @@ def _make_pairs_job(model: ServedModel, limits: Limits, target: str | None) -> T
 def _make_answers_job(model: ServedModel, limits: Limits, inputs: list[Any], target: str | None) -> TrustJob:
     """Return the job that checks a model on its own answers to these inputs."""
 
-    def work(job: TrustJob) -> Report:
+    def work(job: TrustJob) -> fixed_answers.Report:
         copy: Any = copy_sharing_weights(model.trained)
         if check_kind(model) == "translator":
             answers = map(str, copy.answer(inputs, **({} if target is None else {"to": target})))
@@ -147,7 +146,7 @@ def _make_answers_job(model: ServedModel, limits: Limits, inputs: list[Any], tar
             return trust.check_own_answers(reader, list(zip(inputs, answers, strict=True)), job.plan)
         answers = copy.fix_answers(inputs, tell=job.tell)
         job.plan(answers.count)
-        return check_answers(answers)
+        return fixed_answers.check_answers(answers)
 
     return _job_of(model, limits, work, len(inputs), ("answers", target, *map(_mark, inputs)))
 
@@ -157,7 +156,7 @@ def _make_maps_job(model: ServedModel, limits: Limits, pictures: list[Any]) -> T
     trained: Any = model.trained
     pixels = trained.decode_images(pictures)
 
-    def work(job: TrustJob) -> Report:
+    def work(job: TrustJob) -> fixed_answers.Report:
         copy = copy_sharing_weights(trained)
         pictures = copy.normalise(pixels.to(copy.runner.device))
         with torch.no_grad():
@@ -169,7 +168,11 @@ def _make_maps_job(model: ServedModel, limits: Limits, pictures: list[Any]) -> T
 
 
 def _job_of(
-    model: ServedModel, limits: Limits, work: Callable[[TrustJob], Report], total: int, what: Sequence[Any]
+    model: ServedModel,
+    limits: Limits,
+    work: Callable[[TrustJob], fixed_answers.Report],
+    total: int,
+    what: Sequence[Any],
 ) -> TrustJob:
     digest = digest_of(model)
     name = name_of(digest, *what)
@@ -203,5 +206,5 @@ def digest_of(model: ServedModel) -> str:
 
 def name_of(digest: str, kind: str, *what: Any) -> str:
     """Return the key of a result: the checkpoint, the version of what is measured, how it is judged, and on what."""
-    how = {"version": trust.VERSION, "good": trust.GOOD, "fewest": FEWEST_JUDGED}
+    how = {"version": trust.VERSION, "good": fixed_answers.GOOD, "fewest": fixed_answers.FEWEST}
     return key(trust=how, regard=__version__, digest=digest, kind=kind, what=what)

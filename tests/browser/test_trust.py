@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.interpret.measure import trust
+from regard.interpret.measure import fixed_answers
 from tests.browser.live import check_axe
 from tests.interpret.looking import model as make_labeller
 from tests.serve.harness import Running, serving
@@ -116,7 +116,7 @@ def test_every_sentence_is_in_both_languages_with_the_same_gaps(screen: str):
 def test_every_verdict_of_every_check_has_a_sentence():
     english = strings("trust.en")
     assert "says_unsure" in english
-    for check in (*trust.GOOD, "region"):
+    for check in (*fixed_answers.GOOD, "region"):
         assert f"check_{check}" in english
         assert all(f"says_{check}_{verdict}" in english for verdict in ("good", "weak", "none"))
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.interpret.measure import trust
+from regard.interpret.measure import fixed_answers, trust
 from regard.interpret.measure.forced_decoding import ForcedReader
 from regard.metrics import alignment
 from regard.serve.catalogue import Catalogue, ServedModel
@@ -219,7 +219,7 @@ def test_results_belong_to_what_is_measured_and_how_it_is_judged(monkeypatch: py
     assert name_of("0" * 64, "translator", "fr", 2) == before
     monkeypatch.setattr(trust, "VERSION", trust.VERSION + 1)
     newer = name_of("0" * 64, "translator", "fr", 2)
-    monkeypatch.setitem(trust.GOOD, "deletion", 0.2)
+    monkeypatch.setitem(fixed_answers.GOOD, "deletion", 0.2)
     assert len({before, newer, name_of("0" * 64, "translator", "fr", 2)}) == 3
 
 

@@ -19,7 +19,6 @@ from regard.interpret.measure import interventions
 from regard.interpret.measure.alignment_scores import link_words, links
 from regard.interpret.measure.fixed_answers import (
     CROSS,
-    GOOD,
     FixedAnswers,
     Gap,
     Ranking,
@@ -40,7 +39,6 @@ from regard.metrics.significance import Statistics, mean_statistics
 
 VERSION = 2
 """Of what is measured and how: results of another version are measured again."""
-CHECKS = tuple(GOOD)
 Tell = Callable[[int], None]
 
 

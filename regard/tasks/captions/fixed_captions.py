@@ -30,7 +30,7 @@ class FixesCaptions(Face):
     decoding: Any
     normalise: Callable[[Tensor], Tensor]
     shape: Shape
-    patch: int | None
+    patch: int
     regions: Callable[..., Float[Tensor, "picture region features"]]
     search_caption: Callable[..., Hypothesis]
 
