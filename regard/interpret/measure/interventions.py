@@ -157,10 +157,10 @@ def answer_loss(reader: ForcedReader, pairs: Sequence[tuple[str, str]]) -> Calla
 def deletions(reader: ForcedReader, source: str, target: str) -> list[float]:
     """Return by how much the log-probability of the answer falls when each source word is deleted."""
     read, written = reader.encode(source, target)
-    words = reader.trained.source.words(read)
-    count = 1 + max((word for word in words if word is not None), default=-1)
-    without = [[id for id, token_word in zip(read, words, strict=True) if token_word != word] for word in range(count)]
-    whole, *parts = reader.scores([read, *without], [written] * (count + 1))
+    words = reader.trained.source.words(read, source)
+    numbers = dict.fromkeys(word for word in words if word is not None)
+    without = [[id for id, token_word in zip(read, words, strict=True) if token_word != word] for word in numbers]
+    whole, *parts = reader.scores([read, *without], [written] * (len(numbers) + 1))
     return [whole - part for part in parts]
 
 

@@ -108,7 +108,8 @@ def fix_pairs(
     coded = [reader.encode(*pair) for pair in pairs]
     read, written = [source for source, _ in coded], [target for _, target in coded]
     heads, encoders = list_heads(reader.model, CROSS), [name for name, _ in list_heads(reader.model)]
-    sizes = [bool(heads) + 1 + len({*reader.trained.source.words(ids)} - {None}) for ids in read]
+    words = [reader.trained.source.words(ids, text) for ids, (text, _) in zip(read, pairs, strict=True)]
+    sizes = [bool(heads) + 1 + len({*numbers} - {None}) for numbers in words]
     reasons = {} if heads else {"attention": "no_attention", "rollout": "no_attention"}
     if heads and not any(name.startswith("encoder") for name in encoders):
         reasons = {"rollout": "no_layers"}
