@@ -58,11 +58,22 @@ class Teacher:
     @torch.no_grad()
     def read_pairs(self, sources: Sequence[list[int]], fed: Sequence[list[int]]) -> Float[Tensor, "fed width"]:
         """Return the features of all tokens that the decoder is fed, after one pass over a packed row of pairs."""
+        inputs, layouts = self.pack_pairs(sources, fed)
+        return self.model(*inputs, layouts=layouts)
+
+    def pack_pairs(
+        self, sources: Sequence[list[int]], fed: Sequence[list[int]]
+    ) -> tuple[tuple[Tensor, Tensor], tuple[Row, Row]]:
+        """Return sources and what the decoder is fed as two packed rows of tokens, with their layouts."""
         device = device_of(self.model)
-        sides = sources, fed
-        rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
-        flat = (np.fromiter(chain.from_iterable(side), np.int64) for side in sides)
-        return self.model(*(torch.from_numpy(ids).to(device) for ids in flat), layouts=rows)
+        (source, source_row), (target, target_row) = (
+            (
+                torch.from_numpy(np.fromiter(chain.from_iterable(side), np.int64)).to(device),
+                Row.of([len(ids) for ids in side]).to(device),
+            )
+            for side in (sources, fed)
+        )
+        return (source, target), (source_row, target_row)
 
     def features(
         self, read: Sequence[list[int]], written: Sequence[list[int]]

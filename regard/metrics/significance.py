@@ -116,6 +116,15 @@ def interval(statistics: Statistics, *, samples: int = SAMPLES["bootstrap"], see
     return _interval(_bootstrap([statistics], samples, seed)[0])
 
 
+def lead_interval(
+    system: Statistics, controls: Sequence[Statistics], *, samples: int = SAMPLES["bootstrap"], seed: int = SEED
+) -> Interval:
+    """Return the 95 % interval of a score's lead over the best of its controls, on the same resampled examples."""
+    scores, *others = _bootstrap([system, *controls], samples, seed)
+    leads = np.min(others, axis=0) - scores if system.lower else scores - np.max(others, axis=0)
+    return _interval(leads)
+
+
 def paired_test(
     systems: Mapping[str, Statistics], *, test: str = "bootstrap", samples: int | None = None, seed: int = SEED
 ) -> list[Verdict]:

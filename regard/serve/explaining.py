@@ -25,6 +25,8 @@ from regard.serve.views import ViewCache
 from regard.serve.worker import Worker
 from regard.tasks.trained import Trained, copy_sharing_weights
 
+TREE = "tree"  # the name of the extra that searches, and of what the explorer can do with such a model
+
 
 class Explainer:
     """Traces the answers of models; other requests go on meanwhile, in the thread of the worker.
@@ -36,14 +38,23 @@ class Explainer:
         self.tensors = TensorCache(limits.explain_bytes)
         self.views = ViewCache(limits.explain_views)
         self._catalogue = catalogue
-        explained = [model for model in catalogue if model.trained.attention_names()]
-        copies = {model.key: copy_sharing_weights(model.trained) for model in explained}
+        watched = [model for model in catalogue if model.trained.attention_names() or TREE in model.trained.extras]
+        copies = {model.key: copy_sharing_weights(model.trained) for model in watched}
         self._worker = Worker(copies, limits, open_queue=lambda trained, _: ExplainQueue(trained))
         self._lock, self._is_started = threading.Lock(), False
 
     @property
     def models(self) -> list[ServedModel]:
         """The models whose answers can be explained."""
+        return [model for model in self._watched if model.trained.attention_names()]
+
+    @property
+    def searching(self) -> list[ServedModel]:
+        """The models whose searches can be shown, which need no attention."""
+        return [model for model in self._watched if TREE in model.trained.extras]
+
+    @property
+    def _watched(self) -> list[ServedModel]:
         return [model for model in self._catalogue if model.key in self._worker.models]
 
     @property

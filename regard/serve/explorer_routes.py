@@ -13,11 +13,12 @@ from regard.config.schema import json_schema
 from regard.serve.api_schema import TEXT, describe_answer, list_of, object_of, optional
 from regard.serve.catalogue import ServedModel
 from regard.serve.completions import WRITING_VERBS
+from regard.serve.explaining import TREE
 from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
-from regard.serve.tree_routes import TREE, list_searching
-from regard.serve.trust import check_kind
+from regard.serve.tree_routes import list_searching
+from regard.serve.trust_jobs import check_kind, needs_inputs
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
@@ -35,6 +36,7 @@ MODEL = object_of(
         "look",
         "tree",
         "streams",
+        "trust",
         "can",
     ),
     name=TEXT,
@@ -49,6 +51,7 @@ MODEL = object_of(
     look=optional(ANYTHING),
     tree=optional(ANYTHING),
     streams=FLAG,
+    trust=optional(ANYTHING),
     can=list_of(TEXT),
 )
 EXPLORER = object_of(
@@ -87,6 +90,7 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
         "look": json_schema(trained.LookOptions) if "explain" in abilities else None,
         "tree": json_schema(trained.extras[TREE].Options) if TREE in abilities else None,
         "streams": model.verb in WRITING_VERBS,
+        "trust": {"inputs": needs_inputs(model)} if "trust" in abilities else None,
         "can": abilities,
     }
 

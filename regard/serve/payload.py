@@ -142,6 +142,12 @@ def read_options(options_class: type, value: Any, limits: Limits) -> dict[str, A
     return {name: checked[name] for name in value if name in checked} | lowered
 
 
+def lower_settings(settings: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return those of a model's own settings that are larger than the limits, lowered to them."""
+    most = {name: getattr(limits, limit_name) for name, limit_name in OPTION_LIMITS.items()}
+    return {name: most[name] for name, value in settings.items() if name in most and value > most[name]}
+
+
 def request_schema(trained: Trained) -> dict[str, Any]:
     """Return the JSON schema of a request to a model."""
     one, example = input_schema(trained)

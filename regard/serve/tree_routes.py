@@ -11,14 +11,13 @@ from fastapi import APIRouter, Request, Response
 from regard.config.schema import json_schema
 from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of, optional
 from regard.serve.catalogue import ServedModel
-from regard.serve.explaining import Explainer, check_length, take_one
+from regard.serve.explaining import TREE, Explainer, check_length, take_one
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.limits import Limits
-from regard.serve.payload import input_schema, read_options, reads_pictures
+from regard.serve.payload import input_schema, lower_settings, read_options, reads_pictures
 from regard.serve.state import ServerState
 from regard.serve.verb_routes import check_members, prepare_inputs
 
-TREE = "tree"  # the name of the extra that searches, and of what the explorer can do with such a model
 MEMBERS = frozenset({"model", "verb", "inputs", "options"})
 NUMBER, COUNT, FLAG = {"type": "number"}, {"type": "integer"}, {"type": "boolean"}
 NODE = object_of(
@@ -65,7 +64,7 @@ def tree_router(explainer: Explainer) -> APIRouter:
 
 def list_searching(explainer: Explainer) -> list[ServedModel]:
     """Return the models whose searches can be shown."""
-    return [model for model in explainer.models if TREE in model.trained.extras]
+    return explainer.searching
 
 
 def describe_model(model: ServedModel) -> dict[str, Any]:
@@ -98,9 +97,12 @@ async def show_tree(request: Request) -> Response:
 
 
 def read_tree_options(model: ServedModel, value: Any, limits: Limits) -> dict[str, Any]:
-    """Return the options of a search; nothing is written that is longer than what may be explained."""
-    options_class = model.trained.extras[TREE].Options
-    return read_options(options_class, value, replace(limits, new_tokens=limits.explain_tokens))
+    """Return the options of a search; nothing is written that is longer than what may be explained.
+
+    A search that is wider by the model's own settings than the server allows is as wide as it allows.
+    """
+    extra, limits = model.trained.extras[TREE], replace(limits, new_tokens=limits.explain_tokens)
+    return {**lower_settings(extra.own, limits), **read_options(extra.Options, value, limits)}
 
 
 def _pick(state: ServerState, able: list[ServedModel], payload: Mapping[str, Any]) -> ServedModel:

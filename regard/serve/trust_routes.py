@@ -8,22 +8,47 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import COUNT, TEXT, closed_object, describe_answer, describe_request, list_of, object_of
+from regard.serve.catalogue import ServedModel
+from regard.serve.explaining import check_length
 from regard.serve.http import json_response, read_object, state_of
-from regard.serve.payload import reads_pictures
+from regard.serve.limits import Limits
+from regard.serve.payload import list_texts, reads_pictures
 from regard.serve.state import ServerState
-from regard.serve.trust import TrustJob, check_kind
+from regard.serve.trust_jobs import TrustJob, check_kind
 from regard.serve.verb_routes import check_members, prepare_inputs
 
 MEMBERS = frozenset({"model", "verb", "to", "inputs"})
+NUMBER = {"type": "number"}
+FINDING = object_of(
+    *("method", "check", "value", "controls", "examples", "lead", "low", "high", "better", "good", "verdict"),
+    method=TEXT,
+    check=TEXT,
+    value=NUMBER,
+    controls={"type": "object", "additionalProperties": NUMBER},
+    examples=COUNT,
+    lead={**NUMBER, "description": "By how much the value beats the best of its controls."},
+    low={**NUMBER, "description": "Where the 95 % interval of the lead begins, over resampled inputs."},
+    high=NUMBER,
+    better={"enum": ["less", "more"]},
+    good={**NUMBER, "description": "The lead from which it counts as good."},
+    verdict={"enum": ["good", "weak", "unsure", "none"]},
+)
+GAP = object_of(
+    *("method", "check", "reason"),
+    method=TEXT,
+    check=TEXT,
+    reason={**TEXT, "description": "Why this cannot be measured, as one word."},
+)
 TRUST = object_of(
-    *("id", "model", "digest", "status", "done", "total", "findings", "current"),
+    *("id", "model", "digest", "status", "done", "total", "findings", "gaps", "current"),
     id=TEXT,
     model=TEXT,
     digest=TEXT,
     status={"enum": ["queued", "running", "finished", "cancelled", "failed"]},
     done=COUNT,
     total=COUNT,
-    findings=list_of({"type": "object"}),
+    findings=list_of(FINDING),
+    gaps=list_of(GAP),
     current={"type": "boolean"},
 )
 SCHEMA = closed_object(model=TEXT, verb=TEXT, to=TEXT, inputs={})
@@ -45,11 +70,17 @@ async def begin_check(request: Request) -> Response:
     verb = payload.get("verb")
     able = [model for model in state.catalogue if check_kind(model) and verb in (None, model.verb)]
     model = state.catalogue.choose(able, "be checked", payload.get("model"))
-    pictures = None
-    if reads_pictures(model.trained) and "inputs" in payload:
-        pictures = await prepare_inputs(model, payload, state.limits)
-    job = await asyncio.to_thread(state.trust.submit, model, payload.get("to"), pictures)
+    inputs = await read_examples(model, payload, state.limits) if "inputs" in payload else None
+    job = await asyncio.to_thread(state.trust.submit, model, payload.get("to"), inputs)
     return json_response(describe_job(job, state), 202)
+
+
+async def read_examples(model: ServedModel, payload: dict[str, Any], limits: Limits) -> list[Any]:
+    """Return the inputs on which a model is checked; each may be as long as one that is explained."""
+    inputs = await prepare_inputs(model, payload, limits)
+    for item in list_texts(model.trained, inputs) if not reads_pictures(model.trained) else ():
+        check_length(model, item, limits)
+    return inputs
 
 
 @router.get("/{identifier}", response_class=Response, responses=describe_answer(TRUST))

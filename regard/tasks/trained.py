@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
@@ -50,6 +50,8 @@ class Extra:
     """Frozen dataclass of the options that `call` takes as keyword arguments."""
     help: str
     """Description in one sentence."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Options that come from the model where none are given."""
 
 
 @runtime_checkable

@@ -1,10 +1,12 @@
 // The screen of trust: every method of looking inside a model held against a check and its controls, in plain words.
 
+import { help } from "./glossary.js";
 import { make } from "./make.js";
 import { SourceError } from "./source.js";
 import { number, percent, say } from "./strings.js";
 
 const PAUSE = 500; // milliseconds between two looks at a measurement
+const FEWEST = 2; // inputs of a check
 const OPEN = ["queued", "running"];
 const jobs = new Map(); // the last known state of measurements by model and direction, for a screen that is drawn again
 
@@ -31,17 +33,18 @@ function modelOf({ models, state }) {
 class TrustView {
   constructor(context, model) {
     Object.assign(this, { context, model, id: "", timer: 0 });
-    const { signal } = context, isText = model.reads === "text";
+    const { signal } = context, needsInputs = model.trust?.inputs ?? false, readsPictures = model.reads === "picture";
     this.to = make("select", { name: "to", onchange: () => this.resume() }, ...model.languages.map((code) => make("option", { value: code }, languageName(code))));
     if (model.languages.length) this.to.value = model.languages.at(-1);
     this.files = make("input", { type: "file", name: "pictures", accept: "image/*", multiple: true });
+    this.texts = make("textarea", { name: "texts", rows: 6 });
     this.begin = make("button", { type: "button", onclick: () => this.ask() }, say("trust_begin"));
     this.cancel = make("button", { type: "button", hidden: true, onclick: () => this.stop() }, say("trust_cancel"));
     this.progress = make("progress", { max: 1, hidden: true, "aria-label": say("trust_running", { percent: "" }) });
     this.status = make("p", { id: "trust-status" });
     this.result = make("div", { id: "trust-result" });
     const field = (name, element) => make("label", { class: "field" }, make("span", {}, say(name)), element);
-    const choices = [model.languages.length > 1 ? field("trust_to", this.to) : "", isText ? "" : field("trust_pictures", this.files)];
+    const choices = [model.languages.length > 1 ? field("trust_to", this.to) : "", !needsInputs ? "" : readsPictures ? field("trust_pictures", this.files) : field("trust_texts", this.texts)];
     this.elements = [make("div", { class: "choices" }, ...choices, this.begin, this.cancel), this.progress, this.status, this.result];
     signal.addEventListener("abort", () => clearTimeout(this.timer), { once: true });
   }
@@ -65,7 +68,8 @@ class TrustView {
   async ask() {
     const { source, signal } = this.context, { model } = this;
     try {
-      const inputs = model.reads === "text" ? {} : { inputs: await Promise.all([...this.files.files].map(readPicture)) };
+      const inputs = model.trust?.inputs ? { inputs: await this.readInputs() } : {};
+      if (inputs.inputs?.length < FEWEST) return this.say(say("trust_few", { unit: unitOf(model) }));
       const to = model.languages.length ? { to: this.to.value } : {};
       const job = await source.call("/v1/trust", { model: model.name, verb: model.verb, ...to, ...inputs }, { signal });
       this.id = job.id;
@@ -73,6 +77,12 @@ class TrustView {
     } catch (error) {
       this.report(error);
     }
+  }
+
+  /** The pictures that were chosen, or the texts that were written, one on each line. */
+  async readInputs() {
+    if (this.model.reads === "picture") return Promise.all([...this.files.files].map(readPicture));
+    return this.texts.value.split("\n").map((line) => line.trim()).filter(Boolean);
   }
 
   async stop() {
@@ -112,18 +122,18 @@ class TrustView {
     const isOpen = OPEN.includes(job.status), isStale = job.status === "finished" && !job.current, share = job.total ? job.done / job.total : 0;
     this.begin.hidden = isOpen;
     this.begin.textContent = say(job.status === "finished" ? "trust_again" : "trust_begin");
-    this.begin.hidden ||= job.status === "finished" && !isStale && this.model.reads === "text"; // it would be the same
+    this.begin.hidden ||= job.status === "finished" && !isStale && !this.model.trust?.inputs; // it would be the same
     this.cancel.hidden = this.progress.hidden = !isOpen;
     this.progress.value = share;
     const examples = Math.max(0, ...job.findings.map((finding) => finding.examples));
-    const unit = say(this.model.reads === "text" ? "unit_sentences" : "unit_pictures");
+    const unit = unitOf(this.model);
     if (job.status === "running") {
       this.status.textContent = say("trust_running", { percent: percent(Math.floor(100 * share) / 100) });
       if (!this.announced) this.context.tell(this.status.textContent);
       this.announced = true; // once: every step would be too much to hear
     } else if (isStale) this.say(say("trust_stale"));
     else this.say(say(`trust_${job.status}`, { n: examples, unit, digest: job.digest.slice(0, 8), reason: job.reason }));
-    this.result.replaceChildren(...(job.status === "finished" && !isStale ? [table(job.findings)] : []));
+    this.result.replaceChildren(...(job.status === "finished" && !isStale ? [table(job.findings, this.model), ...unmeasured(job.gaps, this.model)] : []));
     clearTimeout(this.timer);
     if (isOpen) this.timer = setTimeout(() => this.look(), PAUSE);
   }
@@ -144,19 +154,53 @@ function readPicture(file) {
   });
 }
 
-/** A row for every method and check: number, controls, what counts as good, and what it says. */
-function table(findings) {
-  const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_counts", "trust_says"];
-  const rows = findings.map((finding) => {
-    const { method, check, value, controls, better, good, verdict } = finding;
-    const beside = Object.entries(controls).map(([name, control]) => say(`control_${name}`, { value: number(control, 2) })).join(", ");
-    return make("tr", {},
-      make("th", { scope: "row" }, say(`method_${method}`)), make("td", { class: "words" }, say(`check_${check}`)), make("td", {}, number(value, 2)),
-      make("td", { class: "words" }, beside), make("td", { class: "words" }, say(`counts_${better}`, { good: number(good, 2) })),
-      make("td", { class: "words" }, make("strong", { class: verdict === "good" ? "good" : "bad" }, say(`verdict_${verdict}`)), ` – ${say(`says_${check}_${verdict}`)}`));
-  });
+/** What a model is checked on, in the plural. */
+function unitOf(model) {
+  return say(model.reads === "picture" ? "unit_pictures" : model.trust?.inputs ? "unit_texts" : "unit_sentences");
+}
+
+/** The name of a check; what is left out of a picture are its regions. */
+function checkName(check, model) {
+  return check === "deletion" && model.reads === "picture" ? "region" : check;
+}
+
+/** The name of a method; the gradient of a map is another than that of a word. */
+function methodName({ method, check }) {
+  return method === "gradient" && !check.startsWith("map") ? "gradient_input" : method;
+}
+
+/** A row for every method and check: number, controls, lead, what counts as good, and what it says. */
+function table(findings, model) {
+  const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_lead_by", "trust_counts", "trust_says"];
+  const column = (name) => make("th", { scope: "col", class: name === "trust_value" ? false : "words" }, say(name), ...(name === "trust_lead_by" ? [" ", help("interval")] : []));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust" },
     make("caption", {}, say("trust_caption")),
-    make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col", class: name === "trust_value" ? false : "words" }, say(name))))),
-    make("tbody", {}, ...rows)));
+    make("thead", {}, make("tr", {}, ...head.map(column))),
+    make("tbody", {}, ...findings.map((finding) => row(finding, model)))));
+}
+
+/** Two decimals, and no minus before nothing. */
+function decimals(value) {
+  return number(Math.abs(value) < 0.005 ? 0 : value, 2);
+}
+
+/** One method in one check. */
+function row(finding, model) {
+  const { check, value, controls, lead, low, high, better, good, verdict, examples } = finding, name = checkName(check, model);
+  const beside = Object.entries(controls).map(([control, reached]) => say(`control_${control}`, { value: decimals(reached) })).join(", ");
+  const says = verdict === "unsure" ? say("says_unsure", { n: examples, unit: unitOf(model) }) : say(`says_${name}_${verdict}`);
+  const tone = { good: "good", unsure: false }[verdict] ?? "bad";
+  const method = methodName(finding);
+  return make("tr", {},
+    make("th", { scope: "row" }, say(`method_${method}`), " ", help(method)), make("td", { class: "words" }, say(`check_${name}`)), make("td", {}, decimals(value)),
+    make("td", { class: "words" }, beside), make("td", { class: "lead" }, say("trust_interval", { lead: decimals(lead), low: decimals(low), high: decimals(high) })),
+    make("td", { class: "words" }, say(`counts_${better}`, { good: number(good, 2) })),
+    make("td", { class: "words" }, make("strong", { class: tone }, say(`verdict_${verdict}`)), ` – ${says}`));
+}
+
+/** What cannot be measured, with the reason, a line for each. */
+function unmeasured(gaps, model) {
+  if (!gaps?.length) return [];
+  const lines = gaps.map((gap) => make("li", {}, say("trust_gap", { method: say(`method_${methodName(gap)}`), check: say(`check_${checkName(gap.check, model)}`), reason: say(`reason_${gap.reason}`) })));
+  return [make("h3", {}, say("trust_gaps")), make("ul", { id: "trust-gaps" }, ...lines)];
 }

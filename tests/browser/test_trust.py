@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import regard
-from regard.interpret.measure import trust
+from regard.interpret.measure import fixed_answers
 from tests.browser.live import check_axe
+from tests.interpret.looking import model as make_labeller
 from tests.serve.harness import Running, serving
 
 pytestmark = pytest.mark.unchecked
@@ -22,6 +23,7 @@ WEB = Path(regard.__file__).parent / "web"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server with a translator and a language model, and a cache of its own."""
     models: dict[str, Any] = {name: regard.load(name, device="cpu") for name in ("en-fr", "stories")}
+    models["kinds"] = make_labeller("pooled recurrent")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
         with serving(models, trust_sentences=20) as running:
@@ -39,16 +41,52 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     one.page.locator("table.trust").wait_for(timeout=600_000)
     rows = one.page.locator("table.trust tbody tr")
     [job] = [job for job in server.server.state.trust._jobs.values() if job.status == "finished"]
-    assert rows.count() == len(job.findings) == 5
+    assert rows.count() == len(job.findings) == 9
+    assert one.page.locator("#trust-gaps").count() == 0
     for number, finding in enumerate(job.findings):
         cells = rows.nth(number).locator("td").all_inner_texts()
         assert cells[1] == f"{finding['value']:.2f}"
         assert all(f"{control:.2f}".lstrip("-") in cells[2] for control in finding["controls"].values())
-        verdict = {"good": "good", "weak": "hardly", "none": "no"}[finding["verdict"]]
-        assert cells[4].startswith(f"{verdict} – ")
+        lead, low, high = (f"{finding[name]:.2f}".replace("-0.00", "0.00") for name in ("lead", "low", "high"))
+        assert cells[3].replace("\N{MINUS SIGN}", "-") == f"{lead} ({low} to {high})"
+        verdict = {"good": "good", "weak": "hardly", "none": "no", "unsure": "cannot be told"}[finding["verdict"]]
+        assert cells[5].startswith(f"{verdict} – ")
+        if finding["verdict"] == "unsure":
+            assert "With 20 sentences it cannot be told" in cells[5]
     one.page.click("#language")
     one.page.locator("table.trust", has_text="Ce que cela veut dire").wait_for()
     assert "Mesuré sur 20 phrases" in one.page.locator("#trust-status").inner_text()
+    check_axe(one)
+    assert (one.outside, one.wrong) == ([], [])
+
+
+def test_texts_of_ones_own_are_checked_and_what_cannot_be_measured_says_why(visit: Callable, server: Running):
+    one = visit(server.url, "/#screen=trust&model=kinds", color_scheme="light")
+    texts = (
+        "le chat noir dort ici",
+        "un chien blanc mange",
+        "le chien noir dort",
+        "un chat blanc dort",
+        "le chat mange",
+    )
+    one.page.get_by_role("button", name="Measure").click()
+    one.page.locator("#trust-status", has_text="Give some texts first").wait_for()
+    one.page.get_by_label("Texts to check it on").fill("\n".join(texts))
+    one.page.get_by_role("button", name="Measure").click()
+    one.page.locator("#trust-status", has_text="Measured on 5 texts").wait_for(timeout=600_000)
+    checks = one.page.locator("table.trust tbody td:nth-of-type(1)").all_inner_texts()
+    assert [check.split(" (")[0] for check in checks] == [
+        "leaving each word out",
+        "leaving each word out",
+        "handing the shares of every look to other words at random",
+        "making all heads look evenly",
+    ]
+    gaps = " ".join(one.page.locator("#trust-gaps li").all_inner_texts())
+    for reason in ("no words that people could link", "no layers of attention to follow", "one head only"):
+        assert reason in gaps
+    one.page.locator("table.trust th[scope=row] button.help").last.click()
+    assert one.page.locator("#explained").inner_text()
+    one.page.keyboard.press("Escape")
     check_axe(one)
     assert (one.outside, one.wrong) == ([], [])
 
@@ -77,6 +115,19 @@ def test_every_sentence_is_in_both_languages_with_the_same_gaps(screen: str):
 
 def test_every_verdict_of_every_check_has_a_sentence():
     english = strings("trust.en")
-    for check in trust.GOOD:
+    assert "says_unsure" in english
+    for check in (*fixed_answers.GOOD, "region"):
         assert f"check_{check}" in english
         assert all(f"says_{check}_{verdict}" in english for verdict in ("good", "weak", "none"))
+
+
+def test_every_reason_has_a_sentence():
+    english = strings("trust.en")
+    source = Path(regard.__file__).parent
+    reasons = {
+        reason
+        for path in (*source.glob("interpret/measure/*.py"), *source.glob("tasks/*/fixed_*.py"))
+        for reason in re.findall(r'"((?:no|one)_[a-z]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert {"no_attention", "no_layers", "no_links", "one_head"} <= reasons
+    assert {f"reason_{reason}" for reason in reasons} <= english.keys()

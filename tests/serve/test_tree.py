@@ -3,15 +3,29 @@
 import json
 import socket
 import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import torch
 
+import regard
+from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.search_tree import read_tree
+from regard.models.rnn_lm import RecurrentLM, RecurrentLMConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.serve.calls import Call
 from regard.serve.explaining import Interrupted, interrupting
+from regard.tasks.rnn_lm.streams import StreamConfig, prepare
+from regard.tasks.rnn_lm.writer import Writer
+from regard.tasks.translation.translator import Translator
+from regard.tasks.writing import WritingConfig
+from tests.serve.harness import serving
 
 pytestmark = pytest.mark.unchecked
+CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"
 TEXT = "Where is the old station?"
 
 
@@ -125,3 +139,51 @@ def test_a_client_that_leaves_frees_its_place(shop):
         shop.until(lambda: explainer.open_calls == 1)
     shop.until(lambda: any("/v1/tree 499" in line for line in shop.lines))
     shop.until(lambda: explainer.open_calls == 0)
+
+
+def make_translator(attention: str, beams: int = 2) -> Translator:
+    """A small recurrent translator that has learnt nothing."""
+    known = regard.load(CHECKPOINT, device="cpu")
+    torch.manual_seed(0)
+    shape = Seq2SeqConfig(vocab=known.source.vocab, width=16, embedding=16, attention=attention, context=64)
+    decoding = replace(known.decoding, beams=beams)
+    return Translator(Seq2Seq(shape).eval(), (known.source, known.target), decoding, "small")
+
+
+@pytest.fixture(scope="module")
+def blind() -> dict[str, Any]:
+    """Models without attention: a recurrent translator and a recurrent language model."""
+    lines = "the quick brown fox\njumps over the lazy dog\n" * 20
+    texts = prepare(StreamConfig(text=lines, batch_size=2, window=8), UnitsConfig())
+    torch.manual_seed(0)
+    language = RecurrentLM(RecurrentLMConfig(vocab=texts.tokenizer.vocab, width=12)).eval()
+    writer = Writer(language, texts.tokenizer, WritingConfig(), "letters")
+    return {"gru": make_translator("none"), "letters": writer}
+
+
+def test_models_without_attention_show_their_searches_and_nothing_else(blind):
+    with serving(blind) as running, running.client() as client:
+        able = {model["name"]: model["can"] for model in client.get("/v1/explorer").json()["models"]}
+        assert able["letters"] == ["tree"]
+        assert "tree" in able["gru"]
+        assert "explain" not in able["gru"]
+        for name, given, options in (("gru", "Le chat noir dort.", {}), ("letters", "the ", {"length": 5})):
+            expected = blind[name].tree(given, beams=2, **options)
+            body = {"model": name, "inputs": given, "options": {"beams": 2, **options}}
+            tree = read_tree(client.post("/v1/tree", json=body).json()["tree"])
+            assert [(node.step, node.parent, node.token, node.fate) for node in tree.nodes] == [
+                (node.step, node.parent, node.token, node.fate) for node in expected.nodes
+            ]
+            assert [node.total for node in tree.nodes] == pytest.approx([n.total for n in expected.nodes], abs=1e-4)
+            refused = client.post("/v1/explain", json={"model": name, "inputs": given})
+            assert (refused.status_code, "no model here can be explained" in refused.text) == (404, True)
+
+
+def test_a_search_by_the_models_own_width_is_no_wider_than_the_server_allows():
+    trained = make_translator("bahdanau", beams=6)
+    with serving({"wide": trained}, beams=3) as running, running.client() as client:
+        free = client.post("/v1/tree", json={"model": "wide", "inputs": "Le chat dort."})
+        asked = client.post("/v1/tree", json={"model": "wide", "inputs": "Le chat dort.", "options": {"beams": 4}})
+    assert read_tree(free.json()["tree"]).beam.beams == 3
+    assert (asked.status_code, asked.json()["error"]["message"]) == (422, "options.beams is 4, at most 3 here")
+    assert trained.tree("Le chat dort.").beam.beams == 6

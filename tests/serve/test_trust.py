@@ -14,15 +14,17 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.interpret.measure import trust
+from regard.interpret.measure import fixed_answers, trust
 from regard.interpret.measure.forced_decoding import ForcedReader
 from regard.metrics import alignment
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
 from regard.serve.refusal import Refusal
-from regard.serve.trust import TrustChecks, name_of
+from regard.serve.trust import TrustChecks
+from regard.serve.trust_jobs import name_of
+from tests.interpret.looking import model as make_labeller
 from tests.serve.harness import Running, make_eye, serving
-from tests.serve.process import wait_until
+from tests.serve.process import SMALL, wait_until
 
 ENDED = ("finished", "cancelled", "failed")
 
@@ -61,13 +63,17 @@ def test_a_translator_is_checked_once_and_the_numbers_are_those_of_its_measures(
     job = wait_for(desk, first.json()["id"])
     assert (job["status"], job["done"], job["current"]) == ("finished", job["total"], True)
     found = {(one["method"], one["check"]): one for one in job["findings"]}
+    methods = "attention", "rollout", "gradient"
     assert set(found) == {
-        ("attention", "alignment"), ("attention", "deletion"), ("rollout", "deletion"),
-        ("attention", "silenced"), ("attention", "even"),
-    }  # fmt: skip
-    expected = trust.check_translator(ForcedReader(translator, "fr"), alignment.read()[:2])
+        *((method, check) for method in methods for check in ("alignment", "deletion")),
+        *(("attention", check) for check in ("silenced", "permuted", "even")),
+    }
+    assert job["gaps"] == []
+    expected = trust.check_translator(ForcedReader(translator, "fr"), alignment.read()[:2]).findings
     assert [one["value"] for one in job["findings"]] == pytest.approx([one.value for one in expected], abs=1e-5)
-    assert all(one["controls"] and one["verdict"] in ("good", "weak", "none") for one in job["findings"])
+    assert all(one["controls"] and one["low"] <= one["high"] and one["examples"] == 2 for one in job["findings"])
+    verdicts = {one["verdict"] for one in job["findings"]}
+    assert verdicts <= {"unsure", "none"}, "two sentences are too few to speak for a method"
     assert ask(desk, model="en-fr", to="fr").json()["id"] == job["id"], "it is measured once"
     assert ask(desk, model="en-fr", to="en").json()["id"] != job["id"]
 
@@ -170,10 +176,59 @@ def test_the_maps_of_a_classifier_are_checked_on_posted_pictures(desk: Running):
     }
 
 
+TEXTS = [
+    "le chat noir dort ici",
+    "un chien blanc mange",
+    "le chien noir dort",
+    "un chat blanc dort ici",
+    "le chat mange",
+]
+
+
+def test_labels_of_texts_are_checked_on_posted_texts_and_kept_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    with serving({"kinds": make_labeller("class"), "tags": make_labeller("tagger")}, trust_sentences=5) as running:
+        with running.client() as client:
+            listed = {model["name"]: model["trust"] for model in client.get("/v1/explorer").json()["models"]}
+        assert listed == {"kinds": {"inputs": True}, "tags": {"inputs": True}}
+        for name in ("kinds", "tags"):
+            job = wait_for(running, ask(running, model=name, inputs=TEXTS).json()["id"])
+            assert (job["status"], job["done"]) == ("finished", job["total"])
+            assert {one["check"] for one in job["findings"]} == {"deletion", "silenced", "permuted", "even"}
+            assert {one["examples"] for one in job["findings"] if one["check"] == "even"} == {5}
+            reasons = {gap["reason"] for gap in job["gaps"]}
+            assert reasons == {"no_translation"}
+            assert ask(running, model=name, inputs=TEXTS).json()["id"] == job["id"]
+            assert ask(running, model=name, inputs=TEXTS[:4]).json()["id"] != job["id"]
+
+
+def test_a_translator_of_other_languages_is_checked_on_its_own_answers(tmp_path: Path):
+    checks = TrustChecks(Limits(trust_sentences=2), tmp_path)
+    model = ServedModel("small", "small", regard.load(SMALL, device="cpu"))
+    with pytest.raises(Refusal, match="send texts on which it is checked as inputs, 2 at least"):
+        checks.submit(model)
+    job = checks.submit(model, inputs=["Le chat noir dort.", "Le loup court vite !"])
+    wait_until(lambda: job.status in ENDED)
+    checks.stop()
+    assert (job.status, job.done) == ("finished", job.total), job.reason
+    assert {gap["reason"] for gap in job.gaps} == {"no_links"}
+
+
+def test_results_belong_to_what_is_measured_and_how_it_is_judged(monkeypatch: pytest.MonkeyPatch):
+    before = name_of("0" * 64, "translator", "fr", 2)
+    assert name_of("0" * 64, "translator", "fr", 2) == before
+    monkeypatch.setattr(trust, "VERSION", trust.VERSION + 1)
+    newer = name_of("0" * 64, "translator", "fr", 2)
+    monkeypatch.setitem(fixed_answers.GOOD, "deletion", 0.2)
+    assert len({before, newer, name_of("0" * 64, "translator", "fr", 2)}) == 3
+
+
 def test_refusals_name_the_remedy(desk: Running):
     assert ask(desk, model="nobody").status_code == 404
     assert ask(desk, model="en-fr", to="de").status_code == 422
     assert ask(desk, model="en-fr", strange=1).status_code == 422
+    assert ask(desk, model="en-fr", inputs=["one alone"]).status_code == 422
+    assert ask(desk, model="en-fr", inputs=["short", "long " * 500]).status_code == 422
     assert httpx.get(f"{desk.url}/v1/trust/nothing", trust_env=False).status_code == 404
     assert httpx.delete(f"{desk.url}/v1/trust/nothing", trust_env=False).status_code == 404
 

@@ -127,25 +127,32 @@ def examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:
 
 def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Tensor, "target source"]]]:
     """Yield target-to-source word weights: of every cross-attention head, each layer's mean, and the mean of all."""
-    if shift not in SHIFTS:
-        raise ValueError(f"shift {shift} means nothing: 0 is the word about to be written, 1 the word just fed")
-    trace = example.trace
-    targets, sources = group_items(trace.items["fed" if shift else "target"]), group_items(trace.items["source"])
-    traced = [unit.word for unit in targets], [unit.word for unit in sources]
-    gold = list(range(len(example.gold.target))), list(range(len(example.gold.source)))
-    if traced != gold:
-        sizes = f"{len(traced[0])} and {len(traced[1])} words, the hand alignment {len(gold[0])} and {len(gold[1])}"
-        raise ValueError(f"the trace of {example.gold.source_text!r} has {sizes}: look at the same two texts")
-    layers = []
+    trace, layers = example.trace, []
     for attention in trace.weights:
         if not attention.name.endswith("cross"):
             continue
-        matrix = merge(attention.values.float().cpu(), targets, sources)
+        matrix = link_words(trace, example.gold, attention.values.float().cpu(), shift=shift)
         yield from ((View(attention.name, head), matrix[head]) for head in range(len(matrix)))
         yield View(attention.name), matrix.mean(0)
         layers.append(matrix.mean(0))
     if len(layers) > 1:
         yield View(), torch.stack(layers).mean(0)
+
+
+def link_words(
+    trace: Trace, gold: Gold, weights: Float[Tensor, "*heads query key"], *, shift: int = 0
+) -> Float[Tensor, "*heads target source"]:
+    """Merge weights between tokens into weights between the words that people aligned."""
+    if shift not in SHIFTS:
+        raise ValueError(f"shift {shift} means nothing: 0 is the word about to be written, 1 the word just fed")
+    targets, sources = group_items(trace.items["fed" if shift else "target"]), group_items(trace.items["source"])
+    traced = [unit.word for unit in targets], [unit.word for unit in sources]
+    if traced != (list(range(len(gold.target))), list(range(len(gold.source)))):
+        sizes = (
+            f"{len(traced[0])} and {len(traced[1])} words, the hand alignment {len(gold.target)} and {len(gold.source)}"
+        )
+        raise ValueError(f"the trace of {gold.source_text!r} has {sizes}: look at the same two texts")
+    return merge(weights, targets, sources)
 
 
 def links(weights: Float[Tensor, "target source"]) -> Links:

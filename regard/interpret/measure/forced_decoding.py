@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from jaxtyping import Float
+from torch import Tensor
+
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.teacher_forcing import Teacher
-from regard.interpret.items import Weights, attention_axes, tokens
+from regard.interpret.items import Item, Weights, attention_axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 
@@ -60,19 +63,28 @@ class ForcedReader:
     def look(self, source: str, target: str) -> Trace:
         """Return the trace of the model reading this answer."""
         read, written = self.encode(source, target)
-        begin, end = self._ends
         with watch(self.model) as record:
             [score] = self.scores([read], [written])
-        items = {
-            "source": tokens(self.trained.source, read, source),
-            "target": tokens(self.trained.target, [*written, end]),
-            "fed": tokens(self.trained.target, [begin, *written]),
-        }
+        items = self.list_items(source, target)
         weights = [Weights(name, *attention_axes(name), values=record[name][0]) for name in record]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.trained.name, self.trained.task, items, weights, facts)
 
+    def list_items(self, source: str, target: str) -> dict[str, list[Item]]:
+        """Return the tokens that are read, written and fed as the items of a trace."""
+        read, written = self.encode(source, target)
+        begin, end = self._ends
+        return {
+            "source": tokens(self.trained.source, read, source),
+            "target": tokens(self.trained.target, [*written, end]),
+            "fed": tokens(self.trained.target, [begin, *written]),
+        }
+
+    def token_scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[Float[Tensor, "written"]]:
+        """Return the log-probability of each token of every answer, and of its end."""
+        by_number = dict(self.teacher.scores(read, written))
+        return [by_number[number] for number in range(len(read))]
+
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
         """Return the log-probability of each answer, including its end."""
-        totals = {number: float(token_scores.sum()) for number, token_scores in self.teacher.scores(read, written)}
-        return [totals[number] for number in range(len(read))]
+        return [float(scores.sum()) for scores in self.token_scores(read, written)]

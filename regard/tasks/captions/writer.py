@@ -40,18 +40,18 @@ from regard.metrics.scores import Judged, Scores
 from regard.models.inference.fast_path import ENOUGH, FastPath, pays
 from regard.tasks.captions.dataset import read
 from regard.tasks.captions.files import CaptionFile
+from regard.tasks.captions.fixed_captions import FixesCaptions
 from regard.tasks.captions.region_removal import measure_removal
 from regard.tasks.captions.search_tree import list_caption_candidates, search_tree
 from regard.tasks.image_inputs import (
     ImageInput,
-    decode_images,
     expand_folder,
     input_name,
     patch_items,
     patch_size,
 )
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
-from regard.tasks.trained import Extra, Face, describe_model, load_model, no_attention_error
+from regard.tasks.trained import Extra, describe_model, load_model, no_attention_error
 
 IMAGES_PER_BATCH = 64  # images read at a time
 
@@ -96,7 +96,7 @@ class Caption:
         return {"picture": self.picture, "caption": self.text, "score": round(self.score, 6)}
 
 
-class CaptionWriter(Face):
+class CaptionWriter(FixesCaptions):
     """Writes captions of images."""
 
     task: ClassVar[str] = "captions"
@@ -140,7 +140,8 @@ class CaptionWriter(Face):
     @property
     def extras(self) -> Mapping[str, Extra]:
         """The search for one caption as a tree."""
-        return {"tree": Extra(self.tree, CaptionOptions, "The search for one caption, with what it left.")}
+        own = {"beams": self.decoding.beams, "longest": self.decoding.longest}
+        return {"tree": Extra(self.tree, CaptionOptions, "The search for one caption, with what it left.", own)}
 
     def parse(self, text: str) -> Path:
         """Return the path of an image."""
@@ -240,7 +241,7 @@ class CaptionWriter(Face):
         """Caption one image and keep where the winning beam looked before each word."""
         if not any(isinstance(module, Tap) for module in self.model.decoder.modules()):
             raise no_attention_error(self, "train with model.attention=soft")
-        pixels = torch.from_numpy(decode_images([image], self.shape, patch=self.patch))
+        pixels = self.decode_pixels([image])
         settings = self.settings(**options)
         regions = self._encode_pixels(pixels)
         with watch(self.model) as attention:
@@ -308,7 +309,7 @@ class CaptionWriter(Face):
 
     def regions(self, images: Sequence[ImageInput], *, fast: bool = False) -> Float[Tensor, "image region features"]:
         """Encode images; one that cannot be read is named. `fast`: in half precision where that pays."""
-        return self._encode_pixels(torch.from_numpy(decode_images(images, self.shape, patch=self.patch)), fast=fast)
+        return self._encode_pixels(self.decode_pixels(images), fast=fast)
 
     def caption_regions(
         self, regions: Float[Tensor, "image region features"], settings: CaptionOptions

@@ -74,12 +74,16 @@ class TrainedEncoder(DirectAnswers):
 
     def _logits(self, texts: Sequence[EncodedText]) -> Float[Tensor, "*label classes"]:
         """Return the logits of one batch of texts."""
+        return self.runner(*self._model_inputs(texts))
+
+    def _model_inputs(self, texts: Sequence[EncodedText]) -> tuple[Any, ...]:
+        """Return what the model reads: a packed row of texts, its layout, and segments if it knows them."""
         tokens = torch.tensor([token for text in texts for token in text.tokens], device=self.device)
         row = Row.of([len(text.tokens) for text in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
-            return self.runner(tokens, row)
+            return tokens, row
         second_starts = torch.tensor([text.second_start for text in texts], device=self.device)
-        return self.runner(tokens, row, (row.place >= second_starts[row.segment]).long())
+        return tokens, row, (row.place >= second_starts[row.segment]).long()
 
     @torch.no_grad()
     def _watch_attention(self, encoded: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:

@@ -20,6 +20,7 @@ from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
 from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.text_encoders.text_tokenizer import readable_tokens
 from regard.tasks.text_encoders.trained_encoder import LABEL_ITEMS
+from regard.tasks.text_labels.fixed_labels import FixesLabels, LabelledText
 from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.text_labels.text_pairs import Pair, pair_column_names, parse_pair, read_pairs
 from regard.tasks.trained import resolve_options
@@ -27,7 +28,7 @@ from regard.tasks.trained import resolve_options
 CLASS_TOKEN = "<class>"
 
 
-class Classifier(TextLabeller):
+class Classifier(FixesLabels, TextLabeller):
     """Classifies texts."""
 
     file = LabelledFile
@@ -62,18 +63,28 @@ class Classifier(TextLabeller):
         [encoded] = self._encode([text])
         probabilities, weights = self._watch_attention(encoded)
         prediction = self._predict(text, probabilities)
-        token_texts = readable_tokens(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
-        items = self._items(encoded.tokens, token_texts)
-        if self.style == "plain" and config.plain(self.config).get("pool") == "class":
-            shifted = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
-            items = [Item(CLASS_TOKEN, word=0), *shifted]
-        items_by_axis = {"source": items, LABEL_ITEMS: [Item(prediction.label, word=0)]}
+        items_by_axis = {"source": self._list_items(text, encoded), LABEL_ITEMS: [Item(prediction.label, word=0)]}
         facts = {
             "text": text if isinstance(text, str) else " | ".join(text),
             "answer": prediction.label,
             "probability": round(prediction.probability, 6),
         }
         return self._build_trace(encoded, weights, items_by_axis, facts)
+
+    def label_text(self, text: Any) -> LabelledText:
+        """Return a text with the most probable label."""
+        [encoded] = self._encode([text])
+        [probabilities] = self._compute_outputs([encoded])
+        return LabelledText(encoded, self._list_items(text, encoded), [int(probabilities.argmax())])
+
+    def _list_items(self, text: Any, encoded: EncodedText) -> list[Item]:
+        """Return the tokens of a text as items, after the class token if the model puts one in front."""
+        token_texts = readable_tokens(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
+        items = self._items(encoded.tokens, token_texts)
+        if self.style == "plain" and config.plain(self.config).get("pool") == "class":
+            shifted = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
+            items = [Item(CLASS_TOKEN, word=0), *shifted]
+        return items
 
     def _encode(self, texts: Sequence[Any]) -> list[EncodedText]:
         return encode_texts(self.tokenizer, self.format, [(text,) if isinstance(text, str) else text for text in texts])

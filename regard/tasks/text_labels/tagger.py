@@ -15,6 +15,7 @@ from regard.tasks.inputs import SENTENCE, TEXT, InputKind, Inputs, check_input, 
 from regard.tasks.text_encoders.input_format import EncodedText
 from regard.tasks.text_encoders.text_tokenizer import tokenizer_config
 from regard.tasks.text_encoders.trained_encoder import LABEL_ITEMS
+from regard.tasks.text_labels.fixed_labels import FixesLabels, LabelledText
 from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES, TaggedFile
 from regard.tasks.text_labels.text_labeller import TextLabeller
@@ -38,7 +39,7 @@ class TaggedSentence:
         return {"words": self.words, "tags": self.tags, "probabilities": rounded}
 
 
-class Tagger(TextLabeller):
+class Tagger(FixesLabels, TextLabeller):
     """Tags the words of sentences."""
 
     file = TaggedFile
@@ -84,12 +85,26 @@ class Tagger(TextLabeller):
         [[(positions, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.format)
         probabilities, weights = self._watch_attention(EncodedText(tokens, len(tokens)))
         tagged = self._read_tags(words[: len(positions)], [(positions, probabilities)])
-        by_word = tokenizer_config(self.tokenizer).kind == "words" and self.style == "plain"
-        shown_tokens = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
-        items = {"source": self._items(tokens, shown_tokens if self.style == "plain" else []), LABEL_ITEMS: labels}
+        items = {"source": self._list_items(tagged.words, tokens), LABEL_ITEMS: labels}
         facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
         return self._build_trace(EncodedText(tokens, len(tokens)), weights, items, facts)
+
+    def label_text(self, sentence: str | Sequence[str]) -> LabelledText:
+        """Return a sentence, or as much of it as is read at once, with the most probable tags."""
+        words = self.split_words(sentence) if isinstance(sentence, str) else list(sentence)
+        [[(positions, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.format)
+        encoded = EncodedText(tokens, len(tokens))
+        [probabilities] = self._compute_outputs([encoded])
+        places = [position for _, position in positions]
+        tags = [int(probabilities[place].argmax()) for place in places]
+        return LabelledText(encoded, self._list_items(words[: len(positions)], tokens), tags, places)
+
+    def _list_items(self, words: Sequence[str], tokens: Sequence[int]) -> list[Item]:
+        """Return the tokens of a sentence as items."""
+        by_word = tokenizer_config(self.tokenizer).kind == "words" and self.style == "plain"
+        shown_tokens = words if by_word else self.tokenizer.pieces(tokens)
+        return self._items(tokens, shown_tokens if self.style == "plain" else [])
 
     def _read_tags(self, words: list[str], chunks: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
         rows = [probabilities[position] for positions, probabilities in chunks for _, position in positions]

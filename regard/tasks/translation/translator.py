@@ -101,7 +101,12 @@ class Translator(SentenceTranslator, Face):
         """Return the extras: workloads to benchmark, forced decoding, and the tree of a search."""
         return {
             "alignments": Extra(self.read_answers, TargetOptions, "Its attention while it is told the answers."),
-            "tree": Extra(self.tree, TranslationTreeOptions, "The search for one answer, with what it left."),
+            "tree": Extra(
+                self.tree,
+                TranslationTreeOptions,
+                "The search for one answer, with what it left.",
+                {"beams": self.decoding.beams},
+            ),
             "workloads": Extra(self.workloads, TargetOptions, "Searches to time, by one and by many."),
         }
 

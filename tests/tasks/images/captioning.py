@@ -28,7 +28,11 @@ def settings(photos, *, training=None, **more):
 
 def prepared(photos, **more):
     """The task, ready to be trained."""
-    asked = settings(photos, **more)
+    return prepare_task(settings(photos, **more))
+
+
+def prepare_task(asked):
+    """The task of a recipe, ready to be trained."""
     task, found = recipe.resolve(asked)
     data = task.prepare(found, None)
     found = task.resolve(asked, data)
