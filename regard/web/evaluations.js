@@ -4,6 +4,7 @@ import { attentionsToPictures, merged } from "./data.js";
 import { drawImage } from "./image.js";
 import { make } from "./make.js";
 import { tableView } from "./grid.js";
+import { maskedSentence } from "./masks.js";
 import { matrixView } from "./matrix.js";
 import { describe } from "./names.js";
 import { best } from "./ribbon.js";
@@ -197,6 +198,7 @@ function viewsOf(trace, one) {
 }
 
 function cellSentence(shown, row, column) {
+  if (shown.masked?.[row * shown.columns.length + column]) return maskedSentence(shown, row, column);
   const value = shown.values[row * shown.columns.length + column];
   return say("cell", { query: shown.rows[row].text, key: shown.columns[column].text, percent: percent(value), value: number(value, 4) });
 }

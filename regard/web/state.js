@@ -86,7 +86,8 @@ export async function change(changes, { step = false, quiet = false } = {}) {
 
 /** Read what the address names; it counts once `settle` has seen what there is. */
 export function readAddress() {
-  const given = framed ? {} : Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const address = location.hash || (document.documentElement.dataset.address ?? ""); // of a saved page: what was shown
+  const given = framed ? {} : Object.fromEntries(new URLSearchParams(address.slice(1)));
   const before = QUESTION.map((name) => state[name]).join("\n");
   const empty = defaultsOf(null, []);
   for (const name of Object.keys(state)) delete state[name];

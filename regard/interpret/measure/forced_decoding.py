@@ -68,7 +68,7 @@ class ForcedReader:
             "target": tokens(self.trained.target, [*written, end]),
             "fed": tokens(self.trained.target, [begin, *written]),
         }
-        weights = [Weights(name, *attention_axes(name), values=record[name][0]) for name in record]
+        weights = [Weights(name, *attention_axes(name), record[name][0], record.visible(name)[0]) for name in record]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.trained.name, self.trained.task, items, weights, facts)
 
