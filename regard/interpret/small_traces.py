@@ -142,7 +142,8 @@ def _read_trace(file: Any, number: int, described: dict[str, Any]) -> SmallTrace
 def _read_weights(entry: dict[str, Any], values: Tensor) -> SmallWeights:
     """Return the weights of an attention with what could be looked at, if the file says it."""
     visible = restore_visibility(entry["mask"], *values.shape[1:]) if "mask" in entry else None
-    return SmallWeights(entry["name"], *entry["axes"], values, bool(entry["mean"]), visible)
+    query, key = entry["axes"]
+    return SmallWeights(entry["name"], query, key, values, bool(entry["mean"]), visible)
 
 
 def _plain_item(item: Item) -> dict[str, Any]:

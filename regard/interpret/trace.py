@@ -142,7 +142,7 @@ def load(path: Path) -> Trace:
         for name, listed in head["items"].items()
     }
     weights = [
-        Weights(record["name"], *record["axes"][1:], tensors[record["name"]], _read_mask(record))
+        Weights(record["name"], record["axes"][1], record["axes"][2], tensors[record["name"]], _read_mask(record))
         for record in head["weights"]
     ]
     pictures = {name: tensors[f"{PICTURE}{name}"] for name in head.get("pictures", [])}

@@ -159,7 +159,7 @@ class Slider {
   async paint(trace, attention, head, order) {
     const { context } = this, { signal } = context, inner = { ...context, trace };
     if (attentionsToPictures(trace).includes(attention)) {
-      const state = { ...context.state, attention: attention.name, head, at: this.spot ?? "", paint: "light" };
+      const state = { ...context.state, attention: attention.name, head, at: this.spot ?? "", paint: "light", beside: "", other: "" };
       const change = async (changes) => { this.spot = changes.at ?? this.spot; await this.draw(); };
       await drawImage(this.picture, { ...inner, state, change, tell: () => {} });
     } else {

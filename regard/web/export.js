@@ -76,14 +76,14 @@ function toPage(address) {
 }
 
 /** Buttons that save what a screen shows. `parts` holds functions: `rows` for CSV, `json`, `svg`; a part that is absent has no button. */
-export function exportBar({ trace, source, tell, addressOf }, name, parts) {
+export function exportBar({ trace, source, tell, addressOf, state }, name, parts) {
   const file = `regard-${name}`, { rows, json, svg } = parts;
   const kinds = {
     png: svg && (async () => save(`${file}.png`, await toPng(await svg()))),
     svg: svg && (async () => save(`${file}.svg`, await svg(), "image/svg+xml")),
     csv: rows && (() => save(`${file}.csv`, toCsv(rows()), "text/csv")),
     json: json && (() => save(`${file}.json`, `${JSON.stringify(json(), null, 1)}\n`, "application/json")),
-    html: pageMaker({ trace, source, addressOf }, file),
+    html: pageMaker({ trace, source, addressOf, state }, file),
   };
   const buttons = Object.entries(kinds).filter(([, make]) => make).map(([kind, write]) => make("button", {
     type: "button", "data-export": kind, onclick: async () => { await write(); tell(say("saved", { name: `${file}.${kind}` })); },
@@ -93,12 +93,12 @@ export function exportBar({ trace, source, tell, addressOf }, name, parts) {
 }
 
 /** The page of a file copies itself; that of a server has the server write it. Either opens at what is shown. */
-function pageMaker({ trace, source, addressOf }, file) {
+function pageMaker({ trace, source, addressOf, state }, file) {
   if (!source.live) return () => save(`${file}.html`, toPage(addressOf({})), "text/html");
   if (!source.page) return null;
   return async () => {
     const address = addressOf({});
-    const page = await source.page(trace), at = page.indexOf("<html") + "<html".length;
+    const page = await source.page(trace, { beside: state?.other }), at = page.indexOf("<html") + "<html".length;
     save(`${file}.html`, `${page.slice(0, at)} data-address=\x22${escape(address)}\x22${page.slice(at)}`, "text/html");
   };
 }
