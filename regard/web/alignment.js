@@ -37,7 +37,7 @@ export async function drawAlignment(section, context) {
   const view = build(context, shown, { holder, scale, gold, layers, pick: picker(context, shown, { side, gold }), words });
   holder.append(view.element);
   if (state.view === "matrix") {
-    holder.append(layers.length > 1 ? layerLegend(layers) : legend(shown, scaleName(attention, state)));
+    holder.append(layers.length > 1 ? layerLegend(shown, layers) : legend(shown, scaleName(attention, state)));
     split.classList.add("close"); // the room is measured: now the list may stand beside the picture, however narrow that is
   }
   holder.append(make("p", { class: "note", id: "strongest" }, strongest(shown)), exporter(context, shown, { scale, layers, words }));
@@ -192,7 +192,7 @@ function fillSide(side, shown, { row, gold, state }) {
   side.replaceChildren();
   if (row !== null) {
     const width = shown.columns.length, query = shown.rows[row].text;
-    const order = shown.columns.map((unit, c) => ({ word: unit.text, share: shown.values[row * width + c] }));
+    const order = shown.columns.map((unit, c) => ({ word: unit.text, share: shown.values[row * width + c] })).filter((_, c) => !shown.masked?.[row * width + c]);
     order.sort((a, b) => b.share - a.share);
     const listed = order.slice(0, 6);
     if (state.share === "0" && shown.hidden[row] > 0.0005) listed.push({ word: say("hidden"), share: shown.hidden[row] });
@@ -216,13 +216,14 @@ function legend(shown, scale) {
 }
 
 /** Which colour and pattern is which head. */
-function layerLegend(layers) {
+function layerLegend(shown, layers) {
+  const hidden = shown.masked ? [make("li", {}, make("i", { class: "hatched", "aria-hidden": "true" }), say("hatched"))] : [];
   return make("ul", { class: "layers" }, ...layers.map(({ head, style }) => {
     const canvas = make("canvas", { width: 24, height: 16, "aria-hidden": "true" }), context = canvas.getContext("2d");
     context.fillStyle = pattern(context, style);
     context.fillRect(0, 0, 24, 16);
     return make("li", {}, canvas, say("nth", { n: head }));
-  }));
+  }), ...hidden);
 }
 
 /** The numbers as they are, without the rounding of the screen; those of every head that is laid over the others. */

@@ -20,6 +20,7 @@ export async function drawImage(section, context) {
   const shown = await seen(context, trace, attention), other = await otherOf(context, attention);
   if (signal.aborted) return;
   const [word, region] = chosen(shown), beside = besideOf(shown, word, other), maps = [{ shown, word }, ...(beside ? [beside] : [])];
+  const lettered = (text, n) => (paired ? say("listed", { name: say(`compare.${SIDES[n]}`), values: text }) : text);
   const side = make("aside", {}), holder = make("div", {}), paired = Boolean(beside && beside.shown === other);
   section.replaceChildren(make("div", { class: "split" }, holder, side));
   const pick = (number, place) => change({ at: `${number},${place}` });
@@ -29,8 +30,8 @@ export async function drawImage(section, context) {
   else holder.append(panels(maps, { region, choose, paired }), make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...cropNote(shown));
   if (beside) holder.append(scaleNote(maps), ...differenceNote(maps));
   holder.append(...besidePicker(shown, word, { other, beside, change }), ...otherField(context));
-  holder.append(make("p", { class: "note", id: "strongest" }, maps.map((map) => strongest(map.shown, map.word)).join(" ")), exporter(context, maps, paired));
-  tell(maps.filter((map) => region in map.shown.regions).map((map) => sentence(map.shown, map.word, region)).join(" "));
+  holder.append(make("p", { class: "note", id: "strongest" }, maps.map((map, n) => lettered(strongest(map.shown, map.word), n)).join(" ")), exporter(context, maps, paired));
+  tell(maps.filter((map) => region in map.shown.regions).map((map) => sentence(map.shown, map.word, region)).map((text, n) => lettered(text, n)).join(" "));
   maps.slice(0, paired ? 2 : 1).forEach((map, n) => fillSide(side, map, paired ? titleOf(map, n) : ""));
 }
 

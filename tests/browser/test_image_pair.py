@@ -24,8 +24,11 @@ from tests.serve.harness import Running, make_eye, serving
 pytestmark = pytest.mark.unchecked
 LEVELS = """(canvases) => canvases.map((canvas) => {
   const pen = canvas.getContext("2d"), [rows, columns] = [ROWS, COLUMNS];
-  return Array.from({ length: rows * columns }, (_, n) => [...pen.getImageData(
-    Math.floor((n % columns + 0.5) * canvas.width / columns), Math.floor((Math.floor(n / columns) + 0.5) * canvas.height / rows), 1, 1).data]);
+  const middle = (place, count, length) => Math.floor((place + 0.5) * length / count);
+  return Array.from({ length: rows * columns }, (_, n) => {
+    const [x, y] = [middle(n % columns, columns, canvas.width), middle(Math.floor(n / columns), rows, canvas.height)];
+    return [...pen.getImageData(x, y, 1, 1).data];
+  });
 })"""
 
 

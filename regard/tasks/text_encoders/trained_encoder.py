@@ -83,7 +83,7 @@ class TrainedEncoder(DirectAnswers):
 
     @torch.no_grad()
     def _watch_attention(self, encoded: EncodedText) -> tuple[Tensor, list[Weights]]:
-        """Return the outputs for one text, and the weights of every attention; pooling is the label's look at tokens."""
+        """Return the outputs for one text, and the weights of every attention; the label pools tokens."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
             raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")

@@ -18,7 +18,7 @@ export const imageEn = {
   curve_ends: "{name}: from {from} to {to}", curve_of: "How probable “{label}” is; regions as ranked by {method}.",
   curve_each: "How probable a word of “{label}” is (geometric mean); regions as ranked by {method}, mean of all words.", map_image: "map",
   region_masked: "“{query}” was not allowed to look at the region in {region}.",
-  same_scale: "Both maps have the same colours, from {least} to {most}: what is equally bright got as much.",
+  same_scale: "Both maps have the same colours, from {least} to {most}: the same colour means the same share.",
   maps_differ: "They differ most in {region}: {first} in the first map, {second} in the second.",
   this_picture: "In this picture", other_picture: "In the other picture", ask_other: "Another picture beside it",
   other_gone: "The server no longer has the other picture: choose it again.",
