@@ -2,14 +2,25 @@
 
     python scripts/make_explorer_pictures.py
     python scripts/make_explorer_pictures.py --run runs/a
+    python scripts/make_explorer_pictures.py use heads
+    python scripts/make_explorer_pictures.py use heads --outlines
 
 The first starts a server of the models that come with Regard, asks what the pages ask, and writes
 docs/pictures/explorer-*.png, those of the French page as explorer-*.fr.png. The second takes the screen of a run as
-well, which `regard train a.fr a.en training.steps=800` of docs/tour.md makes. Playwright and a Chromium are needed
-(Debian: apt install chromium).
+well, which `regard train a.fr a.en training.steps=800` of docs/tour.md makes. The third takes two of them. Playwright
+and a Chromium are needed (Debian: apt install chromium).
+
+Beside the pictures lies explorer.json, the outline of what each shows: its words with `#` for numbers, digests of its
+elements and of their colours, borders and letters, and the shares of colours of its canvases. Nothing in it depends on
+fonts or on the machine. tests/browser/test_explorer_pictures.py opens the same screens and fails when one of them no
+longer has its outline: then take that picture again, as in the third line, look at it, and commit both. If a change
+does not show in a picture, the fourth line writes its outline alone. The screen of a run has no outline, as no test has
+the run; that of trust is drawn from the answer in explorer.json, since measuring takes minutes.
 """
 
 import argparse
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -29,6 +40,8 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OUTLINES = PICTURES / "explorer.json"
+CANVAS_TOLERANCE = 0.2  # share of a canvas that may have other colours: where lines fall depends on letters
 PATIENCE = 600  # seconds for a server to be ready, and for its checks
 WIDE = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -38,6 +51,34 @@ QUESTION = f"model=en-fr&verb=translate&input={quote(SENTENCE)}"
 LOCALES = {"en": "en-GB", "fr": "fr-FR"}
 MARGIN = 6  # pixels around what is cut out
 COLOURS = 256
+LOOK_AGAIN = 300  # milliseconds after which an outline must still be the same
+DESCRIBE = """([first, last]) => {
+  const after = (one, other) => Boolean(other.compareDocumentPosition(one) & 4);
+  const [start, end] = after(first, last) ? [last, first] : [first, last];
+  const within = (each) => (start.contains(each) || after(each, start)) && (end.contains(each) || !after(each, end));
+  const all = [...document.querySelectorAll("header *, main *")];
+  const drawn = all.filter((each) => within(each) && each.checkVisibility());
+  const own = (each) => [...each.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data.trim());
+  const looks = ["color", "backgroundColor", "fill", "stroke", "opacity", "display", "fontSize", "fontWeight",
+    "fontStyle", "textAlign", "textDecorationLine", "borderTopStyle", "borderTopWidth", "borderLeftStyle",
+    "borderLeftWidth", "borderTopLeftRadius"];
+  const shares = (canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height), bins = {};
+    for (let i = 0; i < data.length; i += 4) {
+      const bin = data[i + 3] < 128 ? "clear" : [0, 1, 2].map((n) => data[i + n] >> 6).join("");
+      bins[bin] = (bins[bin] ?? 0) + 4 / data.length;
+    }
+    const large = Object.entries(bins).filter(([, share]) => share >= 0.02);
+    return Object.fromEntries(large.map(([bin, share]) => [bin, Math.round(100 * share) / 100]));
+  };
+  const listed = (each) => [each.tagName, each.getAttribute("class"), each.getAttribute("role")].join(" ");
+  const styled = (each) => { const style = getComputedStyle(each); return looks.map((look) => style[look]).join(" "); };
+  return {
+    words: drawn.flatMap(own).filter(Boolean).join(" "), elements: drawn.map(listed), styles: drawn.map(styled),
+    canvases: drawn.filter((each) => each.tagName === "CANVAS" && each.width && each.height).map(shares),
+  };
+}"""
+NUMBER = re.compile(r"\d[\d.,\u202f\u00a0]*")
 
 
 @dataclass(frozen=True)
@@ -153,25 +194,78 @@ def wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
     raise SystemExit(f"the server did not start:\n{log.read_text(encoding='utf-8')}")
 
 
-def take(browser: Any, url: str, shots: dict[str, Shot], question: str) -> None:
-    """Take all pictures of a server, in both languages."""
+def take(browser: Any, url: str, shots: dict[str, Shot], question: str, *, outlines_only: bool = False) -> None:
+    """Take all pictures of a server, in both languages, and write what each of them shows."""
+    outlines: dict[str, Any] = json.loads(OUTLINES.read_text(encoding="utf-8")) if OUTLINES.exists() else {}
     for language, locale in LOCALES.items():
         for name, shot in shots.items():
             context = browser.new_context(**shot.window, locale=locale, color_scheme="light")
-            page = context.new_page()
-            page.goto(f"{url}/#{question}{shot.address}")
-            page.wait_for_selector("html[data-drawn]")
-            shot.act(page)
-            page.wait_for_selector("main:not([aria-busy])", state="attached")
-            page.wait_for_timeout(1000)
-            ending = "" if language == "en" else f".{language}"
-            path = PICTURES / f"explorer-{name}{ending}.png"
-            page.screenshot(
-                path=path, full_page=shot.window is WIDE, clip=cut(page, shot) if shot.window is WIDE else None
-            )
+            page, answers = context.new_page(), list[Any]()
+            page.on("response", lambda answer, kept=answers: kept.append(answer) if "/v1/trust" in answer.url else None)
+            open_shot(page, url, shot, question)
+            if name in SHOTS:
+                outlines.setdefault(name, {})[language] = outline(page, shot)
+                if answers:
+                    outlines[name]["answer"] = answers[-1].json()
+            if not outlines_only:
+                write_picture(page, shot, PICTURES / f"explorer-{name}{'' if language == 'en' else f'.{language}'}.png")
             context.close()
-            shrink(path)
-            print(path.relative_to(ROOT), f"{path.stat().st_size:,} bytes")
+    text = json.dumps({name: outlines[name] for name in SHOTS if name in outlines}, ensure_ascii=False, indent=1)
+    OUTLINES.write_text(f"{text}\n", encoding="utf-8")
+
+
+def open_shot(page: Any, url: str, shot: Shot, question: str) -> None:
+    """Open the screen of a picture, and do there what it shows."""
+    page.goto("about:blank")  # so that the page begins anew
+    page.goto(f"{url}/#{question}{shot.address}")
+    page.wait_for_selector("html[data-drawn]")
+    shot.act(page)
+    page.wait_for_selector("main:not([aria-busy])", state="attached")
+
+
+def outline(page: Any, shot: Shot) -> dict[str, Any]:
+    """Return what a picture shows, once it stays the same for a moment."""
+    described, before = None, None
+    while described is None or described != before:
+        selectors = (shot.first, shot.last) if shot.window is WIDE else ("header", "main")
+        ends = [page.locator(f"{selector} >> visible=true").first.element_handle() for selector in selectors]
+        described, before = page.evaluate(DESCRIBE, ends), described
+        page.wait_for_timeout(LOOK_AGAIN)
+    digests = {name: _digest(described[name]) for name in ("elements", "styles")}
+    words = NUMBER.sub("#", " ".join(described["words"].split(" ")))
+    return {"words": words, "canvases": described["canvases"], **digests}
+
+
+def describe_changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return in which ways a screen is no longer what its picture shows; none if it is."""
+    changes = [f"its {name}" for name in ("elements", "styles") if before[name] != now[name]]
+    if before["words"] != now["words"]:
+        texts = before["words"], now["words"]
+        start = next((place for place, (was, now_is) in enumerate(zip(*texts, strict=False)) if was != now_is), 0)
+        was, now_is = (text[max(0, start - 20) : start + 40] for text in texts)
+        changes.append(f"its words: {was!r} is now {now_is!r}")
+    pairs = list(zip(before["canvases"], now["canvases"], strict=False))
+    if len(before["canvases"]) != len(now["canvases"]) or any(_difference(*pair) > CANVAS_TOLERANCE for pair in pairs):
+        changes.append("what is drawn on its canvases")
+    return changes
+
+
+def _difference(before: dict[str, float], now: dict[str, float]) -> float:
+    """Return by what share of its pixels a canvas has other colours than before."""
+    return sum(abs(before.get(colour, 0) - now.get(colour, 0)) for colour in {*before, *now}) / 2
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def write_picture(page: Any, shot: Shot, path: Path) -> None:
+    """Write the picture of an opened screen."""
+    page.wait_for_timeout(1000)
+    wide = shot.window is WIDE
+    page.screenshot(path=path, full_page=wide, clip=cut(page, shot) if wide else None)
+    shrink(path)
+    print(path.relative_to(ROOT), f"{path.stat().st_size:,} bytes")
 
 
 def cut(page: Any, shot: Shot) -> dict[str, float]:
@@ -193,6 +287,9 @@ def main() -> None:
     """Take the pictures of the models in the box, and of a run if one is named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", type=Path, help="the folder of a run, for the screen of training")
+    parser.add_argument(
+        "--outlines", action="store_true", help="write what the pictures show, and leave them as they are"
+    )
     parser.add_argument("names", nargs="*", help="pictures to take, such as use or heads; all if none")
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
@@ -207,10 +304,10 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
         if shots := {name: SHOTS[name] for name in names if name in SHOTS}:
             with run_server() as url:
-                take(browser, url, shots, QUESTION)
+                take(browser, url, shots, QUESTION, outlines_only=options.outlines)
         if options.run and (shots := {name: RUN_SHOTS[name] for name in names if name in RUN_SHOTS}):
             with run_server("--run", str(options.run)) as url:
-                take(browser, url, shots, "")
+                take(browser, url, shots, "", outlines_only=options.outlines)
         browser.close()
 
 

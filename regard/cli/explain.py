@@ -137,6 +137,7 @@ def _check_requests(request: ExplainRequest, translation: TranslationRequest, le
     if measures and bool(inputs) != request.is_page:
         raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
     has_several = measures or (translation.alignments and (inputs or file)) or any(map(is_table_name, inputs))
+    has_several = has_several or (request.is_page and len(inputs) == 2 and not request.has_node)  # may be two pictures
     if len(inputs) != 1 and not has_several:
         remedy = "" if inputs else "; of a graph name a --node, for a generator of pictures --seed alone will do"
         raise ValueError(f"give one input to explain, not {len(inputs)}{remedy}")
@@ -181,14 +182,19 @@ def _explain_translator(trained: Any, request: ExplainRequest, translation: Tran
 
 
 def _explain_other(trained: Any, request: ExplainRequest, translation: TranslationRequest, view: View) -> None:
-    """Show where a model that is no translator looked as it answered one input."""
+    """Show where a model that is no translator looked as it answered one input, or two pictures on one page."""
+    from regard.tasks.inputs import PICTURE
+
     lines = request.read(trained)
     if flags := translation.flags:
         raise ValueError(f"{flags[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
     check_attention(trained, view.attention)
     has_several_files = trained.inputs.join is not None and len(request.inputs) > 1  # files hold the input
-    text = shlex.join(request.inputs) if has_several_files else _single_input(lines)
     options = {"about": request.about} if request.about else {}
+    if trained.inputs.kind is PICTURE and request.is_page and len(request.inputs) == 2:
+        trace, other = (trained.look(trained.inputs.parse(name), **options) for name in request.inputs)
+        return show(trace, view, output=request.output, extra={"beside": other})
+    text = shlex.join(request.inputs) if has_several_files else _single_input(lines)
     show(trained.look(trained.inputs.parse(text), **options), view, output=request.output)
 
 

@@ -22,8 +22,9 @@ def measure_heads(trained: Any, to: str | None, path: Path | None, *, interventi
     from regard.interpret.measure.summary import summary
 
     _check_measures_file(path)
-    reader, golds = _load_reader_and_golds(trained, to)
-    _print_tables(summary(reader, golds, intervene=interventions), path, as_json=as_json)
+    reader, golds, pronouns = _load_reader_and_golds(trained, to)
+    tables = summary(reader, golds, intervene=interventions, pronouns=pronouns)
+    _print_tables(tables, path, as_json=as_json)
 
 
 def measure_pronouns(trained: Any, to: str | None, path: Path | None, *, as_json: bool) -> None:
@@ -82,18 +83,25 @@ def page_extras(
 
     numbers: dict[str, Any] = dict(link_errors(trace, view, gold))
     if measures:
-        reader, golds = _load_reader_and_golds(trained, to)
+        reader, golds, pronouns = _load_reader_and_golds(trained, to)
         ablations = summary.silence_heads(reader, golds) if interventions else []
-        numbers |= summary.measures_for_page(alignment_scores.examples(reader, golds), ablations)
+        numbers |= summary.measures_for_page(
+            alignment_scores.examples(reader, golds),
+            ablations,
+            pronouns=alignment_scores.pronoun_examples(reader, pronouns),
+        )
     return {"measures": numbers, "gold": gold}
 
 
-def _load_reader_and_golds(trained: Any, to: str | None) -> tuple[Any, list[Gold]]:
-    """Return the model in forced decoding, and the pairs aligned by hand in its direction."""
+def _load_reader_and_golds(trained: Any, to: str | None) -> tuple[Any, list[Gold], list[Gold]]:
+    """Return the model in forced decoding, the pairs aligned by hand in its direction, and those with pronouns."""
+    from regard.interpret.measure import pronoun_rule
     from regard.metrics import alignment
 
     if to not in ("en", "fr"):
         raise ValueError("the alignments are English and French: give --to en or --to fr")
-    golds = alignment.read()
-    directed_golds = [gold.swap_languages() for gold in golds] if to == "en" else golds
-    return trained.extras["alignments"].call(to=to), directed_golds
+    directed_golds = [
+        [gold.swap_languages() for gold in golds] if to == "en" else golds
+        for golds in (alignment.read(), pronoun_rule.read_pairs())
+    ]
+    return trained.extras["alignments"].call(to=to), *directed_golds

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Weights:
     query: str
     key: str
     values: Float[Tensor, "heads query key"]
+    visible: Bool[Tensor, "query key"] | None = None
+    """Which keys each query could look at, the same for all heads; None if it is not known."""
 
 
 def tokens(

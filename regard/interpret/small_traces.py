@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
+from regard.interpret.visibility import describe_visibility, restore_visibility
 
 FORMAT = 1
 WEIGHT_BYTES = 96 << 10
@@ -36,6 +37,7 @@ class SmallWeights:
     key: str
     values: Tensor
     is_mean: bool
+    visible: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def _versions(attention: Weights, *, with_heads: bool) -> list[SmallWeights]:
     if attention.values.is_sparse:
         return []
     values = attention.values.detach().float().cpu()
-    mean = SmallWeights(attention.name, attention.query, attention.key, values.mean(0, keepdim=True).half(), True)
+    sides = attention.query, attention.key
+    mean = SmallWeights(attention.name, *sides, values.mean(0, keepdim=True).half(), True, attention.visible)
     return [replace(mean, values=values.half(), is_mean=False), mean] if with_heads else [mean]
 
 
@@ -96,9 +99,9 @@ def encode_traces(traces: Sequence[SmallTrace]) -> bytes:
         weights = []
         for place, attention in enumerate(trace.weights):
             tensors[f"{number}/{place}"] = attention.values.contiguous()
-            weights.append(
-                {"name": attention.name, "axes": [attention.query, attention.key], "mean": attention.is_mean}
-            )
+            mask = {} if attention.visible is None else {"mask": describe_visibility(attention.visible)}
+            axes = [attention.query, attention.key]
+            weights.append({"name": attention.name, "axes": axes, "mean": attention.is_mean, **mask})
         tensors |= {f"{number}/{name}": pixels for name, pixels in trace.pictures.items()}
         items = {name: [_plain_item(item) for item in listed] for name, listed in trace.items.items()}
         described.append({"items": items, "weights": weights, "facts": trace.facts, "pictures": list(trace.pictures)})
@@ -126,10 +129,7 @@ def _read_trace(file: Any, number: int, described: dict[str, Any]) -> SmallTrace
         for name, listed in described["items"].items()
     }
     weights = [
-        SmallWeights(
-            entry["name"], entry["axes"][0], entry["axes"][1], file.get_tensor(f"{number}/{place}"), bool(entry["mean"])
-        )
-        for place, entry in enumerate(described["weights"])
+        _read_weights(entry, file.get_tensor(f"{number}/{place}")) for place, entry in enumerate(described["weights"])
     ]
     for attention in weights:
         shape = len(items[attention.query]), len(items[attention.key])
@@ -137,6 +137,13 @@ def _read_trace(file: Any, number: int, described: dict[str, Any]) -> SmallTrace
             raise TypeError(f"{attention.name} does not fit its words")
     pictures = {name: file.get_tensor(f"{number}/{name}") for name in described["pictures"]}
     return SmallTrace(items, weights, described["facts"], pictures)
+
+
+def _read_weights(entry: dict[str, Any], values: Tensor) -> SmallWeights:
+    """Return the weights of an attention with what could be looked at, if the file says it."""
+    visible = restore_visibility(entry["mask"], *values.shape[1:]) if "mask" in entry else None
+    query, key = entry["axes"]
+    return SmallWeights(entry["name"], query, key, values, bool(entry["mean"]), visible)
 
 
 def _plain_item(item: Item) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Steps
-from regard.interpret.words import group_items, merge
+from regard.interpret.visibility import describe_visibility, merge_visibility, restore_visibility
+from regard.interpret.words import Unit, group_items, merge
 
 FORMAT = 1
 PICTURE = "picture: "  # prefix of the name of a list whose image is among the tensors
@@ -71,10 +72,7 @@ class Trace:
             else original
             for name, original in self.items.items()
         }
-        weights = [
-            replace(attention, values=merge(attention.values.float(), lists[attention.query], lists[attention.key]))
-            for attention in self.weights
-        ]
+        weights = [_merge_words(attention, lists[attention.query], lists[attention.key]) for attention in self.weights]
         return replace(self, items=items, weights=weights, again=None)
 
     def steps(self, names: Sequence[str] | None = None) -> Steps | None:
@@ -100,6 +98,7 @@ class Trace:
                     "name": attention.name,
                     "axes": ["head", attention.query, attention.key],
                     "shape": list(attention.values.shape),
+                    **({} if attention.visible is None else {"mask": describe_visibility(attention.visible)}),
                 }
                 for attention in self.weights
             ],
@@ -117,6 +116,12 @@ class Trace:
         from regard.interpret.draw import page
 
         return page.frame(self)
+
+
+def _merge_words(attention: Weights, queries: Sequence[Unit], keys: Sequence[Unit]) -> Weights:
+    """Return the weights between words, and which words could look at which."""
+    visible = None if attention.visible is None else merge_visibility(attention.visible, queries, keys)
+    return replace(attention, values=merge(attention.values.float(), queries, keys), visible=visible)
 
 
 def unknown_weights(name: str, names: Sequence[str]) -> ValueError:
@@ -137,11 +142,16 @@ def load(path: Path) -> Trace:
         for name, listed in head["items"].items()
     }
     weights = [
-        Weights(record["name"], record["axes"][1], record["axes"][2], tensors[record["name"]])
+        Weights(record["name"], record["axes"][1], record["axes"][2], tensors[record["name"]], _read_mask(record))
         for record in head["weights"]
     ]
     pictures = {name: tensors[f"{PICTURE}{name}"] for name in head.get("pictures", [])}
     return Trace(head["model"], head["task"], items, weights, head["facts"], pictures=pictures)
+
+
+def _read_mask(record: Mapping[str, Any]) -> Tensor | None:
+    """Return what could be looked at, if the file says it."""
+    return restore_visibility(record["mask"], *record["shape"][1:]) if "mask" in record else None
 
 
 def _drop_empty(fields: dict[str, Any]) -> dict[str, Any]:

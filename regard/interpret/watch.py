@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -75,6 +75,19 @@ class AttentionRecord:
         Consecutive searches must be watched separately: examples are numbered within a search.
         """
         return {name: _follow_paths(_join_looks(looks), hypotheses) for name, looks in self.looks.items()}
+
+    def visible(self, name: str) -> list[Bool[Tensor, "query key"]]:
+        """Return which keys each query of an attention could look at, one matrix per example."""
+        return [seen.to_dense()[0] > 0 for seen in self._masks([name])[name]]
+
+    def visible_along(self, hypotheses: Sequence[HypothesisPath]) -> dict[str, list[Bool[Tensor, "query key"]]]:
+        """Return which keys could be looked at along one hypothesis per example."""
+        along = self._masks(self.looks).along(hypotheses)
+        return {name: [seen[0] > 0 for seen in examples] for name, examples in along.items()}
+
+    def _masks(self, names: Iterable[str]) -> AttentionRecord:
+        """Return a record of what could be seen: one head, with 1 for a visible key and 0 for a hidden one."""
+        return AttentionRecord({name: [_see_through(look) for look in self.looks[name]] for name in names})
 
 
 @contextmanager
@@ -155,6 +168,18 @@ def _collector(record: AttentionRecord, name: str) -> Any:
 def _eager() -> Any:
     """Disable compiled code, which would not run hooks, if anything may have been compiled."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+def _see_through(look: Look) -> Look:
+    """Return the mask of a call in the place of its weights, as a single head."""
+    weights, mask = look.weights, look.mask
+    if isinstance(mask.where, Edges):
+        return Look(torch.ones_like(weights[:1]), mask)
+    seen = mask.dense(weights.shape[-2], weights.shape[-1], weights.device)
+    allowed = torch.ones_like(weights[..., :1, :, :]) if seen is None else seen.unsqueeze(-3).to(weights.dtype)
+    while allowed.dim() > weights.dim():  # the batch of one that a mask has and its weights do not
+        allowed = allowed.squeeze(0)
+    return Look(allowed.expand(*weights.shape[:-3], 1, *weights.shape[-2:]), mask)
 
 
 def _join_looks(looks: Sequence[Look]) -> list[Look]:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from torch import Tensor
 
 from regard.config.schema import json_schema
 from regard.serve.api_schema import (
@@ -47,6 +48,14 @@ STEPS = object_of(
 )
 HEAD = {"name": "head", "in": "query", "required": False, "schema": COUNT, "description": "One head of the weights."}
 
+BESIDE = {
+    "name": "beside",
+    "in": "query",
+    "required": False,
+    "schema": TEXT,
+    "description": "The id of another view, of another picture, whose maps stand beside those of the first.",
+}
+
 
 def explain_router(explainer: Explainer) -> APIRouter:
     """Return the routes that explain the answers of these models."""
@@ -71,7 +80,13 @@ def explain_router(explainer: Explainer) -> APIRouter:
     views = describe_answer({"type": "object"})
     router.add_api_route("/{identifier}/view", show_view, response_class=Response, responses=views)
     pages = describe_answer({}, media=PAGE)
-    router.add_api_route("/{identifier}/page", show_page, response_class=Response, responses=pages)
+    router.add_api_route(
+        "/{identifier}/page",
+        show_page,
+        response_class=Response,
+        responses=pages,
+        openapi_extra={"parameters": [BESIDE]},
+    )
     router.add_api_route(
         "/{identifier}/steps",
         show_steps,
@@ -142,20 +157,20 @@ async def show_view(request: Request, identifier: str) -> Response:
 
 
 async def show_page(request: Request, identifier: str) -> Response:
-    """Return an answer that was explained with `view` as a page of its own, which opens from disk."""
+    """Return an answer that was explained with `view` as a page of its own, which opens from disk.
+
+    `beside` names another such answer, about another picture, whose maps stand beside those of the first.
+    """
     from regard.interpret.draw.page import render_view
 
     explainer, explained = state_of(request).explainer, find_view(request, identifier)
-    view, weights = json.loads(explained.body), {}
-    for attention in view["attentions"]:
-        entry = explainer.tensors.find(attention["heads"][0]["id"] or "")
-        if entry is None:
-            raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
-        weights[attention["name"]] = entry[1]
+    view, weights = read_view(request, explained)
+    other = request.query_params.get("beside")
+    beside = read_view(request, find_view(request, other)) if other is not None else None
     steps = None
     if view["stepped"]:
         steps = await while_connected(request, explainer.run(explained.model, lambda _: explained.trace.steps()))
-    body = await asyncio.to_thread(lambda: render_view(view, weights, steps=steps).encode())
+    body = await asyncio.to_thread(lambda: render_view(view, weights, steps=steps, beside=beside).encode())
     headers = {"Content-Disposition": 'attachment; filename="regard.html"'}
     return Response(body, media_type=PAGE, headers=headers)
 
@@ -177,6 +192,17 @@ async def show_steps(request: Request, identifier: str) -> Response:
     view, store = await asyncio.to_thread(view_steps, steps)
     store.settle(explainer.tensors.add(store.tensors))
     return json_response(view)
+
+
+def read_view(request: Request, explained: KeptView) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return a view and the weights of its attentions, and refuse if these are no longer kept."""
+    view, weights = json.loads(explained.body), dict[str, Tensor]()
+    for attention in view["attentions"]:
+        entry = state_of(request).explainer.tensors.find(attention["heads"][0]["id"] or "")
+        if entry is None:
+            raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
+        weights[attention["name"]] = entry[1]
+    return view, weights
 
 
 def find_view(request: Request, identifier: str) -> KeptView:

@@ -66,7 +66,7 @@ async def show_trace(request: Request, step: str, number: str) -> Response:
 
 def view_trace(trace: SmallTrace, run: RunView) -> dict[str, Any]:
     """Return a saved trace as the explorer draws it, with its numbers in it."""
-    weights = [Weights(entry.name, entry.query, entry.key, entry.values) for entry in trace.weights]
+    weights = [Weights(entry.name, entry.query, entry.key, entry.values, entry.visible) for entry in trace.weights]
     whole = Trace(run.name, "", trace.items, weights, trace.facts, pictures=trace.pictures)
     view = make_view(whole, InlineStore(), half=True)
     means = [entry.name for entry in trace.weights if entry.is_mean]

@@ -5,10 +5,11 @@ import { LAYERS, pattern } from "./cells.js";
 import { attentionOf, hasSteps, palette, scaleOf } from "./data.js";
 import { exportBar } from "./export.js";
 import { tableView } from "./grid.js";
+import { maskedSentence } from "./masks.js";
 import { matrixView } from "./matrix.js";
 import { measured } from "./measures.js";
 import { describe } from "./names.js";
-import { matrixSvg, ribbonSvg } from "./pictures.js";
+import { layersSvg, matrixSvg, ribbonSvg } from "./pictures.js";
 import { best, ribbonView } from "./ribbon.js";
 import { number, percent, say } from "./strings.js";
 import { countSentences, merged } from "./units.js";
@@ -36,10 +37,10 @@ export async function drawAlignment(section, context) {
   const view = build(context, shown, { holder, scale, gold, layers, pick: picker(context, shown, { side, gold }), words });
   holder.append(view.element);
   if (state.view === "matrix") {
-    holder.append(layers.length > 1 ? layerLegend(layers) : legend(shown, scaleName(attention, state)));
+    holder.append(layers.length > 1 ? layerLegend(shown, layers) : legend(shown, scaleName(attention, state)));
     split.classList.add("close"); // the room is measured: now the list may stand beside the picture, however narrow that is
   }
-  holder.append(make("p", { class: "note", id: "strongest" }, strongest(shown)), exporter(context, shown, { scale, words }));
+  holder.append(make("p", { class: "note", id: "strongest" }, strongest(shown)), exporter(context, shown, { scale, layers, words }));
   if (state.view === "table") tell(words);
   else tell(say("prompt"), { hint: true });
   restore(shown, view, state);
@@ -152,9 +153,8 @@ function captionOf(shown) {
 
 function cellSentence(shown, row, column) {
   const place = row * shown.columns.length + column, value = shown.values[place];
-  const gaps = { query: shown.rows[row].text, key: shown.columns[column].text, percent: percent(value), value: number(value, 4) };
-  if (shown.masked?.[place]) return say("masked_pair", gaps);
-  const text = say("cell", gaps);
+  if (shown.masked?.[place]) return maskedSentence(shown, row, column);
+  const text = say("cell", { query: shown.rows[row].text, key: shown.columns[column].text, percent: percent(value), value: number(value, 4) });
   return best(shown, row) === column ? `${text} ${say("best")}` : text;
 }
 
@@ -192,7 +192,7 @@ function fillSide(side, shown, { row, gold, state }) {
   side.replaceChildren();
   if (row !== null) {
     const width = shown.columns.length, query = shown.rows[row].text;
-    const order = shown.columns.map((unit, c) => ({ word: unit.text, share: shown.values[row * width + c] }));
+    const order = shown.columns.map((unit, c) => ({ word: unit.text, share: shown.values[row * width + c] })).filter((_, c) => !shown.masked?.[row * width + c]);
     order.sort((a, b) => b.share - a.share);
     const listed = order.slice(0, 6);
     if (state.share === "0" && shown.hidden[row] > 0.0005) listed.push({ word: say("hidden"), share: shown.hidden[row] });
@@ -216,25 +216,37 @@ function legend(shown, scale) {
 }
 
 /** Which colour and pattern is which head. */
-function layerLegend(layers) {
+function layerLegend(shown, layers) {
+  const hidden = shown.masked ? [make("li", {}, make("i", { class: "hatched", "aria-hidden": "true" }), say("hatched"))] : [];
   return make("ul", { class: "layers" }, ...layers.map(({ head, style }) => {
     const canvas = make("canvas", { width: 24, height: 16, "aria-hidden": "true" }), context = canvas.getContext("2d");
     context.fillStyle = pattern(context, style);
     context.fillRect(0, 0, 24, 16);
     return make("li", {}, canvas, say("nth", { n: head }));
-  }));
+  }), ...hidden);
 }
 
-/** The numbers as they are, without the rounding of the screen. */
-function exporter(context, shown, { scale, words }) {
-  const width = shown.columns.length, exact = (value) => Number(value.toPrecision(7));
-  const line = (r) => [...shown.values.subarray(r * width, (r + 1) * width)].map(exact);
-  return exportBar(context, `${shown.attention.name}-${context.state.head}`, {
-    rows: () => [["", ...shown.columns.map((unit) => unit.text)], ...shown.rows.map((unit, r) => [unit.text, ...line(r)])],
-    json: () => ({
-      model: shown.trace.model, attention: shown.attention.name, head: context.state.head, level: context.state.level,
-      rows: shown.rows.map((unit) => unit.text), columns: shown.columns.map((unit) => unit.text), weights: shown.rows.map((_, r) => line(r)),
-    }),
-    svg: () => (context.state.view === "ribbon" ? ribbonSvg : matrixSvg)(shown, scale, words),
+/** The numbers as they are, without the rounding of the screen; those of every head that is laid over the others. */
+function exporter(context, shown, { scale, layers, words }) {
+  const { trace, attention } = shown, several = layers.length > 1;
+  const heads = several ? layers : [{ head: context.state.head, values: shown.values }];
+  const head = heads.map((layer) => layer.head).join("+");
+  const exact = (value, place) => (shown.masked?.[place] ? null : Number(value.toPrecision(7)));
+  const table = ({ values }) => {
+    const cells = [...values].map(exact), width = shown.columns.length;
+    return shown.rows.map((_, r) => cells.slice(r * width, (r + 1) * width));
+  };
+  const texts = (units) => units.map((unit) => unit.text), said = (cell) => cell ?? say("masked_cell");
+  const common = { model: trace.model, attention: attention.name, level: context.state.level, rows: texts(shown.rows), columns: texts(shown.columns) };
+  const matrix = () => [["", ...common.columns], ...table(heads[0]).map((line, r) => [common.rows[r], ...line.map(said)])];
+  const pairs = () => {
+    const tables = heads.map(table), lines = common.rows.flatMap((query, r) => common.columns.map((key, c) => [query, key, ...tables.map((each) => said(each[r][c]))]));
+    return [["query", "key", ...heads.map((layer) => `head ${layer.head}`)], ...lines];
+  };
+  const draw = context.state.view === "ribbon" ? ribbonSvg : matrixSvg;
+  return exportBar(context, `${attention.name}-${head}`, {
+    rows: several ? pairs : matrix,
+    json: () => (several ? { ...common, heads: heads.map((layer) => ({ head: layer.head, weights: table(layer) })) } : { ...common, head, weights: table(heads[0]) }),
+    svg: () => (several ? layersSvg(shown, layers, words) : draw(shown, scale, words)),
   });
 }

@@ -102,6 +102,12 @@ export function lookQuestion({ model, input, options }, answer, forced = {}) {
   return { ...base, input: wrap(input), options: { ...lookOptions(model, options), ...forced } };
 }
 
+/** Where a model looked while it gave this answer, or null where it cannot be shown. */
+export async function traceAnswer(source, question, answer, { signal }) {
+  const asked = lookQuestion(question, answer);
+  return asked ? source.explain(asked, { signal }) : null;
+}
+
 /** The sentences of a text, as the language it is in separates them. */
 export function sentencesOf(text, language) {
   if (!Intl.Segmenter) return [text];

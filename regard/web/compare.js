@@ -1,7 +1,7 @@
 // Two models, or two texts read by one model: what they answered, where they looked, and what differs.
 
 import { answerText, answerView } from "./answers.js";
-import { lookQuestion, wrap } from "./asking.js";
+import { traceAnswer, wrap } from "./asking.js";
 import { attentionOf, merged } from "./data.js";
 import { markDifferences, subtract } from "./difference.js";
 import { unique } from "./fields.js";
@@ -82,8 +82,7 @@ async function answersOf({ source, signal }, models) {
     const model = models.find((each) => keyOf(each) === draft.models[n]) ?? models[0];
     const input = draft.texts[n].trim() ? draft.texts[n] : draft.texts[0];
     const { answers: [answer] } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: wrap(input) }, { signal });
-    const question = lookQuestion({ model, input, options: {} }, answer);
-    const trace = question ? await source.explain(question, { signal }) : null;
+    const trace = await traceAnswer(source, { model, input, options: {} }, answer, { signal });
     results.push({ model, input, answer, trace });
   }
   return results;

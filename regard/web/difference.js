@@ -47,10 +47,12 @@ export function subtract(first, second) {
   const texts = (units) => units.map(({ text }) => text);
   const rows = common(texts(first.rows), texts(second.rows)), columns = common(texts(first.columns), texts(second.columns));
   const widths = [first.columns.length, second.columns.length];
-  const values = new Float32Array(rows.length * columns.length);
+  const values = new Float32Array(rows.length * columns.length), masked = first.masked || second.masked ? new Uint8Array(values.length) : null;
   rows.forEach(([a, b], r) => columns.forEach(([c, d], n) => {
-    values[r * columns.length + n] = second.values[b * widths[1] + d] - first.values[a * widths[0] + c];
+    const before = a * widths[0] + c, after = b * widths[1] + d;
+    values[r * columns.length + n] = second.values[after] - first.values[before];
+    if (masked) masked[r * columns.length + n] = first.masked?.[before] || second.masked?.[after] ? 1 : 0;
   }));
   const left = first.rows.length + first.columns.length + second.rows.length + second.columns.length - 2 * (rows.length + columns.length);
-  return { rows: rows.map(([place]) => first.rows[place]), columns: columns.map(([place]) => first.columns[place]), values, left };
+  return { rows: rows.map(([place]) => first.rows[place]), columns: columns.map(([place]) => first.columns[place]), values, masked, left };
 }

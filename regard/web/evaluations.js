@@ -4,6 +4,7 @@ import { attentionsToPictures, merged } from "./data.js";
 import { drawImage } from "./image.js";
 import { make } from "./make.js";
 import { tableView } from "./grid.js";
+import { maskedSentence } from "./masks.js";
 import { matrixView } from "./matrix.js";
 import { describe } from "./names.js";
 import { best } from "./ribbon.js";
@@ -158,7 +159,7 @@ class Slider {
   async paint(trace, attention, head, order) {
     const { context } = this, { signal } = context, inner = { ...context, trace };
     if (attentionsToPictures(trace).includes(attention)) {
-      const state = { ...context.state, attention: attention.name, head, at: this.spot ?? "", paint: "light" };
+      const state = { ...context.state, attention: attention.name, head, at: this.spot ?? "", paint: "light", beside: "", other: "" };
       const change = async (changes) => { this.spot = changes.at ?? this.spot; await this.draw(); };
       await drawImage(this.picture, { ...inner, state, change, tell: () => {} });
     } else {
@@ -197,6 +198,7 @@ function viewsOf(trace, one) {
 }
 
 function cellSentence(shown, row, column) {
+  if (shown.masked?.[row * shown.columns.length + column]) return maskedSentence(shown, row, column);
   const value = shown.values[row * shown.columns.length + column];
   return say("cell", { query: shown.rows[row].text, key: shown.columns[column].text, percent: percent(value), value: number(value, 4) });
 }

@@ -65,24 +65,25 @@ export async function toPng(svg) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-/** This page as a file: what was drawn is left out, since the file draws it again. */
-export function toPage() {
+/** This page as a file that opens at an address: what was drawn is left out, since the file draws it again. */
+function toPage(address) {
   const copy = document.documentElement.cloneNode(true);
   for (const attribute of ["data-drawn", "class"]) copy.removeAttribute(attribute);
   copy.querySelectorAll("main section, #controls, #read, #screens, #title, #texts, #named, #explained, #trouble").forEach((part) => part.replaceChildren());
   copy.querySelectorAll("main section").forEach((section) => section.remove());
+  copy.setAttribute("data-address", address);
   return `<!doctype html>\n${copy.outerHTML}\n`;
 }
 
 /** Buttons that save what a screen shows. `parts` holds functions: `rows` for CSV, `json`, `svg`; a part that is absent has no button. */
-export function exportBar({ trace, source, tell }, name, parts) {
+export function exportBar({ trace, source, tell, addressOf, state }, name, parts) {
   const file = `regard-${name}`, { rows, json, svg } = parts;
   const kinds = {
     png: svg && (async () => save(`${file}.png`, await toPng(await svg()))),
     svg: svg && (async () => save(`${file}.svg`, await svg(), "image/svg+xml")),
     csv: rows && (() => save(`${file}.csv`, toCsv(rows()), "text/csv")),
     json: json && (() => save(`${file}.json`, `${JSON.stringify(json(), null, 1)}\n`, "application/json")),
-    html: pageMaker(trace, source, file),
+    html: pageMaker({ trace, source, addressOf, state }, file),
   };
   const buttons = Object.entries(kinds).filter(([, make]) => make).map(([kind, write]) => make("button", {
     type: "button", "data-export": kind, onclick: async () => { await write(); tell(say("saved", { name: `${file}.${kind}` })); },
@@ -91,11 +92,15 @@ export function exportBar({ trace, source, tell }, name, parts) {
   return make("div", { class: "export", role: "group", "aria-label": say("export") }, make("span", {}, say("export")), ...buttons, link);
 }
 
-/** The page of a file copies itself; that of a server has the server write it. */
-function pageMaker(trace, source, file) {
-  if (!source.live) return () => save(`${file}.html`, toPage(), "text/html");
+/** The page of a file copies itself; that of a server has the server write it. Either opens at what is shown. */
+function pageMaker({ trace, source, addressOf, state }, file) {
+  if (!source.live) return () => save(`${file}.html`, toPage(addressOf({})), "text/html");
   if (!source.page) return null;
-  return async () => save(`${file}.html`, await source.page(trace), "text/html");
+  return async () => {
+    const address = addressOf({});
+    const page = await source.page(trace, { beside: state?.other }), at = page.indexOf("<html") + "<html".length;
+    save(`${file}.html`, `${page.slice(0, at)} data-address=\x22${escape(address)}\x22${page.slice(at)}`, "text/html");
+  };
 }
 
 /** The address of what is shown, in the clipboard, or to be copied by hand where there is none. */

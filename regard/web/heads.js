@@ -7,6 +7,7 @@ import { drawing, exportBar, plain, tag } from "./export.js";
 import { help } from "./glossary.js";
 import { besideControl } from "./measures.js";
 import { describe, kindOf, named } from "./names.js";
+import { hatchingSvg } from "./pictures.js";
 import { say } from "./strings.js";
 import { merged } from "./units.js";
 
@@ -120,10 +121,10 @@ function exporter(context, heads, tilesOf) {
     const cells = tiles.map((tile, n) => {
       const x = (n % ACROSS) * (SIDE + 8), y = Math.floor(n / ACROSS) * (SIDE + GAP), canvas = tile.querySelector("canvas");
       const image = tag("image", { x, y, width: SIDE, height: SIDE, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: canvas.toDataURL("image/png") });
-      return image + tag("text", { x, y: y + SIDE + 12, "font-size": 10, fill: "#15202b" }, plain(`${tile.dataset.name} ${tile.dataset.head}`));
+      return tag("rect", { x, y, width: SIDE, height: SIDE, fill: "url\x28#hatched)" }) + image + tag("text", { x, y: y + SIDE + 12, "font-size": 10, fill: "#15202b" }, plain(`${tile.dataset.name} ${tile.dataset.head}`));
     });
     const size = [Math.min(ACROSS, tiles.length) * (SIDE + 8), Math.ceil(tiles.length / ACROSS) * (SIDE + GAP)];
-    return drawing(...size, say("heads"), tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...cells);
+    return drawing(...size, say("heads"), tag("defs", {}, hatchingSvg("hatched")), tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...cells);
   };
   return exportBar(context, "heads", { rows: () => [["attention", "head", ...columns], ...heads.map(entry).map(line)], json: () => heads.map(entry), svg });
 }

@@ -1,105 +1,68 @@
 // The screen of a picture: as it is, and beside it a map of where each word, or the answer, looked in it.
 
 import { bars, make, moved } from "./make.js";
-import { attentionOf, palette, weightsOf } from "./data.js";
+import { attentionOf } from "./data.js";
 import { curves } from "./deletion_curves.js";
-import { exportBar, drawing, plain, tag } from "./export.js";
+import { exportBar } from "./export.js";
+import { cover, exactValues, highest, legend, mapsSvg, nameOf, rangeOf, seen, sentence, strongest, table } from "./image_map.js";
+import { besideOf, besidePicker, differenceNote, otherField, otherOf } from "./image_pair.js";
 import { measured } from "./measures.js";
 import { describe } from "./names.js";
-import { number, percent, say } from "./strings.js";
+import { percent, say } from "./strings.js";
 
-const DARKEST = 0.85; // of the cover where a region got least
+const SIDES = ["first", "second"]; // as Compare calls them
 const FINE = 600; // pixels on a side of the canvas that boxes are drawn on
 const BOXES = ["#ffb000", "#64b5ff", "#ff6f91", "#7ee081"];
 
-/** Fill the section with a picture and where one word, or the answer, looked in it; and another word's beside it, if asked for. */
+/** Fill the section with a picture and where one word, or the answer, looked in it; and another word's or picture's map beside it. */
 export async function drawImage(section, context) {
-  const { state, change, tell, signal } = context, shown = await seen(context);
+  const { trace, state, change, tell, signal } = context, attention = attentionOf(trace, state.attention);
+  const shown = await seen(context, trace, attention), other = await otherOf(context, attention);
   if (signal.aborted) return;
-  const [word, region] = chosen(shown), other = besideOf(shown, word);
-  const side = make("aside", {}), holder = make("div", {});
+  const [word, region] = chosen(shown), beside = besideOf(shown, word, other), maps = [{ shown, word }, ...(beside ? [beside] : [])];
+  const lettered = (text, n) => (paired ? say("listed", { name: say(`compare.${SIDES[n]}`), values: text }) : text);
+  const side = make("aside", {}), holder = make("div", {}), paired = Boolean(beside && beside.shown === other);
   section.replaceChildren(make("div", { class: "split" }, holder, side));
   const pick = (number, place) => change({ at: `${number},${place}` });
   const choose = (place) => pick(word, place).then(() => focus("#over"));
   holder.append(scrubber(shown, word, (number) => pick(number, highest(shown, number)).then(() => focus(`[data-word="${number}"]`))));
-  const maps = [word, ...(other === null ? [] : [other])];
-  if (state.paint === "numbers") holder.append(...maps.map((number) => table(shown, number)));
-  else {
-    holder.append(make("div", { class: "panels" }, untouched(shown, region), ...maps.map((number, n) => stage(shown, { word: number, region, choose, first: n === 0 }))),
-      make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...cropNote(shown));
-  }
-  holder.append(...besidePicker(shown, word, change));
-  holder.append(make("p", { class: "note", id: "strongest" }, strongest(shown, word)), exporter(context, shown, word));
-  tell(sentence(shown, word, region));
-  fillSide(side, shown, word);
+  if (state.paint === "numbers") holder.append(...maps.map((map) => table(map.shown, map.word)));
+  else holder.append(panels(maps, { region, choose, paired }), make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...cropNote(shown));
+  if (beside) holder.append(scaleNote(maps), ...differenceNote(maps));
+  holder.append(...besidePicker(shown, word, { other, beside, change }), ...otherField(context));
+  holder.append(make("p", { class: "note", id: "strongest" }, maps.map((map, n) => lettered(strongest(map.shown, map.word), n)).join(" ")), exporter(context, maps, paired));
+  tell(maps.filter((map) => region in map.shown.regions).map((map) => sentence(map.shown, map.word, region)).map((text, n) => lettered(text, n)).join(" "));
+  maps.slice(0, paired ? 2 : 1).forEach((map, n) => fillSide(side, map, paired ? titleOf(map, n) : ""));
+}
+
+/** The picture and its maps; two pictures each with its own map, side by side, or below each other where there is no room. */
+function panels(maps, { region, choose, paired }) {
+  const range = rangeOf(maps), [{ shown }] = maps;
+  const stages = maps.map((map, n) => stage(map, { range, region, choose, first: n === 0 }));
+  if (!paired) return make("div", { class: "panels" }, untouched(shown, region), ...stages);
+  return make("div", { class: "compare-pair maps" }, ...maps.map((map, n) => make("div", { role: "group", "aria-label": titleOf(map, n) },
+    make("h2", {}, titleOf(map, n)), make("div", { class: "panels" }, untouched(map.shown, region), stages[n]))));
+}
+
+/** Which of two pictures it is, and what was answered. */
+function titleOf({ shown }, n) {
+  return say("listed", { name: say(`compare.${SIDES[n]}`), values: [shown.trace.facts.text, shown.trace.facts.answer].filter(Boolean).join(" → ") });
+}
+
+/** That two maps have the same colours. */
+function scaleNote(maps) {
+  const [least, most] = rangeOf(maps).map((value) => percent(value));
+  return make("p", { class: "note", id: "scale" }, say("same_scale", { least, most }));
 }
 
 function focus(name) {
   document.querySelector(name)?.focus();
 }
 
-/** Words that look and regions that are looked at, special ones left out. */
-async function seen(context) {
-  const { trace, state } = context, attention = attentionOf(trace, state.attention);
-  const named = (item, place) => ({ ...item, place, name: item.text.trim() || "␣" }); // pieces carry the space before them
-  const listed = (items) => items.map(named).filter((item) => !item.special || item.box);
-  const words = listed(trace.items[attention.query]).filter((item) => !item.special);
-  const regions = listed(trace.items[attention.key]).filter((item) => item.box);
-  const weights = await weightsOf(context, attention, state.head), width = trace.items[attention.key].length;
-  const rows = words.length ? words : listed(trace.items[attention.query]);
-  const values = rows.map((row) => Float32Array.from(regions, (region) => weights[row.place * width + region.place]));
-  const form = rows.every((row) => row.box) ? "patch" : attention.query; // regions that look at one another have no words
-  return { attention, form, words: rows, regions, values, picture: trace.pictures[attention.key], trace, state };
-}
-
 function chosen(shown) {
   const { at } = shown.state, [word, region] = at.split(",").map(Number);
   if (at && word < shown.words.length && region < shown.regions.length) return [word, region];
   return [0, highest(shown, 0)];
-}
-
-/** The word whose map stands beside the chosen one's, or null. */
-function besideOf(shown, word) {
-  const other = Number(shown.state.beside);
-  return shown.state.beside !== "" && other < shown.words.length && other >= 0 && other !== word ? other : null;
-}
-
-/** A choice of another word, or question, to compare with. */
-function besidePicker(shown, word, change) {
-  if (shown.words.length < 2) return [];
-  const options = [["", say("nothing_beside")], ...shown.words.flatMap((item, n) => (n === word ? [] : [[String(n), item.name]]))];
-  const select = make("select", { name: "beside", onchange: () => change({ beside: select.value }) }, ...options.map(([value, text]) => make("option", { value }, text)));
-  select.value = besideOf(shown, word) === null ? "" : shown.state.beside;
-  return [make("label", { class: "field beside" }, make("span", {}, say("beside_it", {}, shown.form)), select)];
-}
-
-function highest(shown, word) {
-  return shown.values[word].reduce((most, value, place, all) => (value > all[most] ? place : most), 0);
-}
-
-function sentence(shown, word, region) {
-  const value = shown.values[word][region];
-  const text = say("region", {
-    query: nameOf(shown, word), region: placed(shown.regions[region]),
-    percent: percent(value), value: number(value, 4), equal: percent(1 / shown.regions.length),
-  }, shown.form);
-  return highest(shown, word) === region ? `${text} ${say("best")}` : text;
-}
-
-function nameOf(shown, word) {
-  return shown.form === "patch" ? placed(shown.words[word]) : shown.words[word].name;
-}
-
-/** The three regions that got most, for those who do not see the map. */
-function strongest(shown, word) {
-  const order = [...shown.values[word].keys()].sort((one, other) => shown.values[word][other] - shown.values[word][one]).slice(0, 3);
-  const links = order.map((region) => say("region_link", { region: placed(shown.regions[region]), percent: percent(shown.values[word][region]) }));
-  return say("strongest_regions", { query: nameOf(shown, word), links: links.join("; ") });
-}
-
-/** Where a region lies, as row and column from 1. */
-function placed({ box: [left, top, right, bottom] }) {
-  return say("placed", { row: Math.round(top / (bottom - top)) + 1, column: Math.round(left / (right - left)) + 1 });
 }
 
 /** The words in a row, one of which is chosen; arrow keys go through them. */
@@ -122,7 +85,9 @@ function boxStyle([left, top, right, bottom]) {
   return { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` };
 }
 
+/** A frame around a region, if the picture has as many. */
 function framed(shown, region) {
+  if (!(region in shown.regions)) return "";
   const frame = make("span", { class: "framed", "aria-hidden": "true" });
   Object.assign(frame.style, boxStyle(shown.regions[region].box));
   return frame;
@@ -143,7 +108,7 @@ function untouched(shown, region) {
 }
 
 /** The map of one word: by itself in colours, or as light on the picture. */
-function stage(shown, { word, region, choose, first }) {
+function stage({ shown, word }, { range, region, choose, first }) {
   const { source, width, height } = shown.picture, name = nameOf(shown, word);
   const across = Math.max(2, Math.round(1 / (shown.regions[0].box[2] - shown.regions[0].box[0])));
   const over = make("canvas", first ? {
@@ -157,10 +122,10 @@ function stage(shown, { word, region, choose, first }) {
     },
   } : { class: "over", role: "img", "aria-label": say("covered", { n: shown.regions.length, word: name }, shown.form) });
   over.addEventListener("click", (event) => { const place = under(event, shown); if (place >= 0) choose(place); });
-  cover(over, shown, word);
+  cover(over, shown, word, range);
   const image = shown.state.paint === "map" ? [] : [make("img", { src: source, width, height, alt: "" })];
   const map = panel(shown, say("map_of", { word: name }, shown.form), ...image, over, framed(shown, region));
-  map.append(legend(shown, word));
+  map.append(legend(shown, range));
   return map;
 }
 
@@ -200,88 +165,31 @@ function under(event, shown) {
   return shown.regions.findIndex(({ box: [left, top, right, bottom] }) => x >= left && x < right && y >= top && y < bottom);
 }
 
-/** The least and the most that a word gave to a region: a map is stretched between them. */
-function rangeOf(shown, word) {
-  const values = shown.values[word];
-  return [values.reduce((least, value) => Math.min(least, value), Infinity), values.reduce((most, value) => Math.max(most, value), 0)];
-}
-
-/** The level of a region, from 0 for the least of its map to 255 for the most. */
-function levelOf([least, most], value) {
-  return Math.round(255 * Math.min(1, Math.max(0, (value - least) / Math.max(most - least, 1e-9))));
-}
-
-/** Each region as a rectangle of one colour; the lengths of the canvas are those of the picture. */
-function cover(canvas, shown, word) {
-  Object.assign(canvas, { width: shown.picture.width, height: shown.picture.height });
-  const pen = canvas.getContext("2d"), colours = palette(shown.trace), range = rangeOf(shown, word);
-  shown.regions.forEach(({ box }, place) => {
-    const level = levelOf(range, shown.values[word][place]);
-    pen.fillStyle = shown.state.paint === "light" ? `rgb(0 0 0 / ${DARKEST * (1 - level / 255)})` : shade(colours, level);
-    const [x, y, right, bottom] = [box[0] * canvas.width, box[1] * canvas.height, box[2] * canvas.width, box[3] * canvas.height].map(Math.round);
-    pen.fillRect(x, y, right - x, bottom - y);
-  });
-}
-
-function shade(colours, level) {
-  return `rgb(${colours[3 * level]} ${colours[3 * level + 1]} ${colours[3 * level + 2]})`;
-}
-
-/** What the shades of a map mean: its own least and most. */
-function legend(shown, word) {
-  const colours = palette(shown.trace), stops = [], [least, most] = rangeOf(shown, word);
-  for (let i = 0; i < 256; i += 15) stops.push(shown.state.paint === "light" ? `rgb(${i} ${i} ${i})` : shade(colours, i));
-  const ramp = make("i", { "aria-hidden": "true" });
-  ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-  return make("div", { class: "ramp" }, make("span", {}, say("least", { value: percent(least) })), ramp, make("span", {}, say("most", { value: percent(most) })));
-}
-
-/** The same numbers, row by row as the regions lie. */
-function table(shown, word) {
-  const tops = [...new Set(shown.regions.map(({ box }) => box[1]))].sort((a, b) => a - b);
-  const best = highest(shown, word);
-  const rows = tops.map((top, r) => make("tr", {}, make("th", { scope: "row" }, String(r + 1)),
-    ...shown.regions.flatMap(({ box }, place) => (box[1] === top ? [make("td", { class: place === best ? "best" : false }, number(shown.values[word][place], 4))] : []))));
-  const across = shown.regions.filter(({ box }) => box[1] === tops[0]).length;
-  const columns = Array.from({ length: across }, (_, n) => make("th", { scope: "col" }, String(n + 1)));
-  const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("corner")), ...columns));
-  const words = say("regional", { word: nameOf(shown, word) }, shown.form);
-  return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": words },
-    make("table", {}, make("caption", {}, words), head, make("tbody", {}, ...rows)));
-}
-
-/** The answer's probabilities, and every number that was measured. */
-function fillSide(side, shown, word) {
+/** The answer's probabilities, and every number that was measured, of one picture. */
+function fillSide(side, { shown, word }, title) {
   const answers = shown.trace.facts.answers ?? [];
   if (answers.length) {
     const entries = answers.map(([text, share]) => ({ word: text, share, text: percent(share), written: text.trim() === shown.words[word].name }));
-    side.append(make("h2", {}, say("answers")), bars(entries));
+    side.append(make("h2", {}, title || say("answers")), bars(entries));
   }
   side.append(...measured(shown.trace), ...curves(shown.trace, shown.attention.name));
   side.hidden = !side.children.length;
 }
 
-/** The numbers of one word's map, and the map as a drawing over nothing. */
-function exporter(context, shown, word) {
-  const exact = (value) => Number(value.toPrecision(7)), values = [...shown.values[word]].map(exact);
-  const lines = shown.regions.map(({ box }, place) => [...box, values[place]]);
-  const words = say("map_of", { word: nameOf(shown, word) }, shown.form);
-  return exportBar(context, `${shown.attention.name}-${word}`, {
-    rows: () => [["left", "top", "right", "bottom", "weight"], ...lines],
-    json: () => ({
-      model: shown.trace.model, attention: shown.attention.name, head: shown.state.head, word: nameOf(shown, word),
-      regions: shown.regions.map(({ box }, place) => ({ box, weight: values[place] })),
-    }),
-    svg: () => mapSvg(shown, word, `${words}, ${describe(shown.attention.name, shown.trace)}`),
+/** The numbers of the maps that are shown, and the maps as a drawing beside their pictures. */
+function exporter(context, maps, paired) {
+  const [{ shown, word }] = maps, several = maps.length > 1;
+  const title = (map) => say("map_of", { word: nameOf(map.shown, map.word) }, map.shown.form);
+  const named = (map, n) => (paired ? say("listed", { name: say(`compare.${SIDES[n]}`), values: title(map) }) : title(map));
+  const lines = (map) => exactValues(map.shown, map.word).map((value, place) => [...map.shown.regions[place].box, value ?? say("masked_cell")]);
+  const plain = (map) => ({
+    word: nameOf(map.shown, map.word),
+    regions: exactValues(map.shown, map.word).map((weight, place) => ({ box: map.shown.regions[place].box, weight })),
   });
-}
-
-function mapSvg(shown, word, title) {
-  const wide = 400, { width, height, source } = shown.picture, high = Math.round((wide * height) / width);
-  const colours = palette(shown.trace, { light: true }), range = rangeOf(shown, word);
-  const cells = shown.regions.map(({ box: [left, top, right, bottom] }, place) => {
-    const value = shown.values[word][place], at = { x: wide + 10 + left * wide, y: top * high, width: (right - left) * wide, height: (bottom - top) * high };
-    return tag("rect", { ...at, fill: shade(colours, levelOf(range, value)), "data-value": Number(value.toPrecision(7)) }, tag("title", {}, plain(percent(value))));
+  const common = { model: shown.trace.model, attention: shown.attention.name, head: shown.state.head }, corners = ["left", "top", "right", "bottom", "weight"];
+  return exportBar(context, `${shown.attention.name}-${maps.map((map) => map.word).join("+")}`, {
+    rows: () => (several ? [["map", ...corners], ...maps.flatMap((map, n) => lines(map).map((line) => [named(map, n), ...line]))] : [corners, ...lines(maps[0])]),
+    json: () => (several ? { ...common, maps: maps.map((map, n) => ({ name: named(map, n), picture: map.shown.trace.facts.text ?? "", ...plain(map) })) } : { ...common, ...plain({ shown, word }) }),
+    svg: () => mapsSvg(maps, rangeOf(maps), `${maps.map(named).join("; ")}, ${describe(shown.attention.name, shown.trace)}`),
   });
-  return drawing(2 * wide + 10, high, title, tag("image", { href: source, width: wide, height: high }), ...cells);
 }

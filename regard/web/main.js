@@ -20,7 +20,7 @@ let asking = null; // of the question in the address
 /** Show a trace on every screen, as the answer to the question that `changes` name. */
 async function show(trace, changes = {}, { step = true } = {}) {
   Object.assign(context, { trace, awaited: false });
-  Object.assign(state, { at: "", token: "0", forced: "", before: "", hypothesis: "" });
+  Object.assign(state, { at: "", token: "0", forced: "", before: "", hypothesis: "", opened: "", other: "", beside: "" });
   settle(trace, screensOf(context));
   await change(changes, { step });
 }
@@ -82,7 +82,7 @@ async function open() {
 /** Draw what the address names; the screen `use` answers its question itself, as it answers a typed one. */
 async function arrive() {
   settle(context.trace, screensOf(context));
-  context.awaited = source.live && Boolean(state.input) && !context.trace && namedScreen() !== "use";
+  context.awaited = source.live && Boolean(state.input || state.opened) && !context.trace && namedScreen() !== "use";
   await draw();
   if (state.cut === "1" && !state.input) tell(say("cut"));
   if (context.awaited) await ask();
@@ -97,7 +97,7 @@ async function ask() {
   tell(say("asking"));
   try {
     const options = question.options ? JSON.parse(question.options) : undefined;
-    const trace = await source.explain({ ...question, options }, { signal });
+    const trace = await (question.input ? source.explain({ ...question, options }, { signal }) : source.open(state.opened, { signal }));
     if (!signal.aborted) await show(trace, {}, { step: false });
   } catch (error) {
     if (!signal.aborted) report(error, ask);

@@ -104,9 +104,10 @@ class ServerSource {
     if (answer.predictions.length) Object.assign(trace, { predictions: answer.predictions, predicted: answer.predicted });
   }
 
-  /** A trace as a page of its own, which opens from disk. */
-  async page(trace, { signal } = {}) {
-    return (await this.request(`/v1/explain/${encodeURIComponent(trace.id)}/page`, { signal })).text();
+  /** A trace, with that of another picture if one is named, as a page of its own, which opens from disk. */
+  async page(trace, { beside = "", signal } = {}) {
+    const query = beside ? `?beside=${encodeURIComponent(beside)}` : "";
+    return (await this.request(`/v1/explain/${encodeURIComponent(trace.id)}/page${query}`, { signal })).text();
   }
 
   async tensor(ref, { signal } = {}) {

@@ -25,7 +25,7 @@ export function defaultsOf(trace, screens) {
     model: "", verb: "", input: "", options: "", cut: "",
     screen: screens[0] ?? "", attention: trace?.attentions[trace.first]?.name ?? "", head: "mean", level: trace?.level ?? "word",
     specials: "0", share: "0", scale: "auto", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "map",
-    zoom: "", over: "", unfolded: "", sentence: "", beside: "", theme: "auto", pair: "",
+    zoom: "", over: "", unfolded: "", sentence: "", beside: trace?.other ? "o" : "", opened: "", other: "", theme: "auto", pair: "",
     forced: "", before: "", hypothesis: "", drawn: "tree", beams: "",
     evaluation: "", example: "0", sample: "0", look: "", score: "",
     lang: trace?.lang ?? preferred(),
@@ -86,7 +86,8 @@ export async function change(changes, { step = false, quiet = false } = {}) {
 
 /** Read what the address names; it counts once `settle` has seen what there is. */
 export function readAddress() {
-  const given = framed ? {} : Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const address = location.hash || (document.documentElement.dataset.address ?? ""); // of a saved page: what was shown
+  const given = framed ? {} : Object.fromEntries(new URLSearchParams(address.slice(1)));
   const before = QUESTION.map((name) => state[name]).join("\n");
   const empty = defaultsOf(null, []);
   for (const name of Object.keys(state)) delete state[name];

@@ -1,5 +1,7 @@
 // What is shown as one: words, their parts or their pieces, sentence by sentence, and the weights between them.
 
+import { maskOf } from "./masks.js";
+
 const LONG = 60; // words from which a text is shown sentence by sentence
 const ENDING = /^[.!?…。！？؟।]+[\x22\x27»”’)\]]*$|\p{L}{3,}[.!?…]+[\x22\x27»”’)\]]*$/u;
 
@@ -132,18 +134,6 @@ function add(weights, width, rows, columns) {
     }
   });
   return { values, hidden };
-}
-
-/** Pairs that could not be looked at, if the attention sees nothing that comes later; null if all could. */
-function maskOf({ mask }, rows, columns) {
-  if (mask !== "causal") return null;
-  const masked = new Uint8Array(rows.length * columns.length);
-  const first = columns.map((unit) => Math.min(...unit.places));
-  rows.forEach((unit, r) => {
-    const last = Math.max(...unit.places);
-    first.forEach((place, c) => { masked[r * columns.length + c] = place > last ? 1 : 0; });
-  });
-  return masked;
 }
 
 function shareOut(values, width) {

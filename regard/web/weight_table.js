@@ -7,14 +7,19 @@ const MOST = 40; // words on a side that are shown
 const STEPS = 9; // colours of the scale of differences, the middle one for none
 
 /** The weights as a table with a caption; `diverging` for numbers below and above nothing. */
-export function weightTable({ rows, columns, values }, { caption, diverging = false }) {
+export function weightTable({ rows, columns, values, masked }, { caption, diverging = false }) {
   const top = Math.max(...values.map(Math.abs), 1e-9), width = columns.length;
   const shownRows = rows.slice(0, MOST), shownColumns = columns.slice(0, MOST);
   const head = make("thead", {}, make("tr", {}, make("td", {}), ...shownColumns.map(({ text }) => make("th", { scope: "col", dir: "auto" }, text))));
-  const body = shownRows.map(({ text }, r) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, text), ...shownColumns.map((_, c) => cell(values[r * width + c], top, diverging))));
+  const body = shownRows.map(({ text }, r) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, text), ...shownColumns.map((_, c) => (masked?.[r * width + c] ? hiddenCell() : cell(values[r * width + c], top, diverging)))));
   const cut = rows.length > MOST || columns.length > MOST ? [make("p", { class: "note" }, say("compare.cut", { n: MOST }))] : [];
   return make("figure", { class: "compare-map" }, make("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": caption },
     make("table", { class: diverging ? "diverging" : "weights" }, make("caption", {}, caption), head, make("tbody", {}, ...body))), legend(top, diverging), ...cut);
+}
+
+/** A pair that could not be looked at. */
+function hiddenCell() {
+  return make("td", { class: "masked", title: say("masked_cell") }, make("span", { class: "aloud" }, say("masked_cell")), make("span", { "aria-hidden": "true" }, "–"));
 }
 
 function cell(value, top, diverging) {

@@ -194,6 +194,42 @@ def test_several_heads_have_their_part_of_each_cell_in_their_own_colour(desk: Vi
     assert desk.page.locator("ul.layers").count() == 0
 
 
+def test_files_of_several_heads_hold_the_numbers_of_each_and_open_again_as_they_were(
+    visit: Callable, file: Path, watched: Any, tmp_path: Path
+):
+    one = visit(file, f"#attention={CAUSAL}&over=1,0&level=subword&specials=1&scale=full", locale="en-GB")
+    one.page.locator("ul.layers").wait_for()
+    attention = watched[0].find(CAUSAL)
+    hidden = torch.ones_like(attention.values[0]).triu(1).bool()
+    heads = [attention.values[1], attention.values[0]]
+    lines = list(csv.reader(io.StringIO(saved(one, "csv").decode("utf-8-sig"))))
+    assert lines[0] == ["query", "key", "head 1", "head 0"]
+    shown = json.loads(saved(one, "json"))
+    svg = saved(one, "svg").decode()
+    assert [layer["head"] for layer in shown["heads"]] == [1, 0]
+    for column, (head, matrix) in enumerate(zip((1, 0), heads, strict=True)):
+        cells = [line[2 + column] for line in lines[1:]]
+        assert [cell == "not allowed" for cell in cells] == hidden.flatten().tolist()
+        numbers = torch.tensor([float(cell) for cell in cells if cell != "not allowed"])
+        assert torch.allclose(numbers, matrix[~hidden], rtol=1e-6)
+        weights = [cell for line in shown["heads"][column]["weights"] for cell in line]
+        assert [cell is None for cell in weights] == hidden.flatten().tolist()
+        assert torch.allclose(torch.tensor([cell for cell in weights if cell is not None]), matrix[~hidden], rtol=1e-6)
+        drawn = re.findall(rf'fill-opacity="([^"]+)" data-head="{head}" data-value="([^"]+)"', svg)
+        assert torch.allclose(torch.tensor([float(value) for _, value in drawn]), matrix[~hidden], rtol=1e-6)
+        assert [float(opacity) for opacity, _ in drawn] == pytest.approx(matrix[~hidden].tolist(), abs=1e-6)
+    assert svg.count("data-masked") == int(hidden.sum())
+    assert len(set(re.findall(r'<pattern id="(layer-\d)"', svg))) == 2
+    assert saved(one, "png").startswith(b"\x89PNG")
+    (tmp_path / "again.html").write_bytes(saved(one, "html"))
+    again = visit(tmp_path / "again.html", locale="en-GB")
+    assert again.page.locator("ul.layers li").all_inner_texts()[:2] == ["head 1", "head 0"], (
+        "without an address of its own"
+    )
+    assert json.loads(saved(again, "json")) == shown
+    assert (one.wrong, again.wrong, again.outside) == ([], [], [])
+
+
 def test_a_long_text_is_shown_sentence_by_sentence(desk: Visit, folder: Path):
     desk.go(folder / "128.html")
     assert desk.page.locator(".sentences").inner_text().replace("\n", " ").split(" › ")[0].endswith("Sentence 1 of 9")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -65,9 +66,14 @@ def expected(word: int, name: str = "cross") -> torch.Tensor:
 
 def shades(word: int) -> list[list[float]]:
     """The colours of the map of a word on a light page."""
+    return colours_of(expected(word))
+
+
+def colours_of(shares: torch.Tensor) -> list[list[float]]:
+    """The colours of numbers from 0 to 1 on a light page."""
     stops = torch.tensor(view_data.COLOURS["light"]).float()
     found = []
-    for share in expected(word).tolist():
+    for share in shares.tolist():
         at = round(255 * share) / 255 * (len(stops) - 1)
         low = min(int(at), len(stops) - 2)
         found.append((stops[low] * (1 - at + low) + stops[low + 1] * (at - low)).tolist())
@@ -114,8 +120,17 @@ def test_two_words_stand_side_by_side(visit: Callable[..., Any], file: Path) -> 
     middle = (
         """(over, [rows, columns, side]) => [...over.getContext("2d").getImageData(side / 2, side / 2, 1, 1).data]"""
     )
-    colour = one.page.locator("canvas.over").nth(1).evaluate(middle, [ROWS, COLUMNS, SIDE])
-    assert colour[:3] == pytest.approx(shades(1)[0], abs=1.01)
+    values = trace().find("cross").values.mean(0)[:, 1:]
+    together = (values - values.min()) / (values.max() - values.min())
+    for word in (0, 1):
+        colour = one.page.locator("canvas.over").nth(word).evaluate(middle, [ROWS, COLUMNS, SIDE])
+        assert colour[:3] == pytest.approx(colours_of(together[word])[0], abs=1.01), "the same colours mean the same"
+    said = one.page.locator("#scale").inner_text()
+    assert [float(share) for share in re.findall(r"([\d.]+)%", said)] == pytest.approx(
+        [100 * values.min().item(), 100 * values.max().item()], abs=0.06
+    )
+    most = int((values[1] - values[0]).abs().argmax())
+    assert f"row {most // COLUMNS + 1}, column {most % COLUMNS + 1}" in one.page.locator("#difference").inner_text()
     assert "beside=1" in one.page.url
 
 

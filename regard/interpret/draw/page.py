@@ -72,13 +72,15 @@ def render(
     gold: Gold | None = None,
     title: str | None = None,
     lang: str | None = None,
+    beside: TraceLike | None = None,
 ) -> str:
     """Return the HTML of the page.
 
     `measures` holds values per head (`{"AER": {"decoder.0.cross": [0.3, 0.5]}}`), by which heads can be sorted, and
     single values (`{"AER": 0.3, "AER of the diagonal": 0.6}`), which are shown beside the matrix. `gold` holds manual
     alignments (`"0-0 1p2"`, or the sets of sure and of possible links). Without `lang` the page uses the reader's
-    language, French or English; without `steps` it uses those of the trace, if its model is available.
+    language, French or English; without `steps` it uses those of the trace, if its model is available. `beside` is the
+    trace of another picture, whose maps stand beside those of the first.
     """
     if lang not in (None, "en", "fr"):
         raise ValueError(f"unknown language {lang!r}: choose en or fr")
@@ -90,21 +92,40 @@ def render(
         described = {"steps": described["steps"]}
     view |= {"title": title or "", "lang": lang, **described}
     view["stepped"] = list(view["steps"])
+    if beside is not None:
+        view["other"] = make_view(beside, blobs, half=_is_large(beside))
     return _assemble(view, blobs, title=title or _title(trace))
 
 
-def render_view(view: Mapping[str, Any], weights: Mapping[str, Tensor], *, steps: Steps | None = None) -> str:
-    """Return the HTML of a view whose weights lie elsewhere, by the names of its attentions, as a file of its own."""
+def render_view(
+    view: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    *,
+    steps: Steps | None = None,
+    beside: tuple[Mapping[str, Any], Mapping[str, Tensor]] | None = None,
+) -> str:
+    """Return the HTML of a view whose weights lie elsewhere, by the names of its attentions, as a file of its own.
+
+    `beside` is the view of another picture with its weights.
+    """
     blobs = Blobs()
+    whole = _embed(view, weights, blobs) | describe_steps(steps, blobs)
+    whole["stepped"] = list(whole["steps"])
+    if beside is not None:
+        whole["other"] = _embed(*beside, blobs) | {"stepped": []}
+    title = view["title"] or view["facts"].get("answer") or view["facts"].get("text") or view["model"]
+    return _assemble(whole, blobs, title=str(title))
+
+
+def _embed(view: Mapping[str, Any], weights: Mapping[str, Tensor], blobs: Blobs) -> dict[str, Any]:
+    """Return a view whose weights lie in the file, without the name that a server gave it."""
     half = sum(values.numel() for values in weights.values()) > MOST
     attentions = [
         {**attention, "heads": blobs.add_heads(attention["name"], weights[attention["name"]], "f2" if half else "f4")}
         for attention in view["attentions"]
     ]
-    whole = {**view, "attentions": attentions, "rounded": half, **describe_steps(steps, blobs)}
-    whole["stepped"] = list(whole["steps"])
-    title = view["title"] or view["facts"].get("answer") or view["facts"].get("text") or view["model"]
-    return _assemble({name: whole[name] for name in whole if name != "id"}, blobs, title=str(title))
+    whole = {**view, "attentions": attentions, "rounded": half}
+    return {name: whole[name] for name in whole if name != "id"}
 
 
 def save(
@@ -116,9 +137,10 @@ def save(
     gold: Gold | None = None,
     title: str | None = None,
     lang: str | None = None,
+    beside: TraceLike | None = None,
 ) -> None:
     """Write the page to a file."""
-    text = render(trace, steps=steps, measures=measures, gold=gold, title=title, lang=lang)
+    text = render(trace, steps=steps, measures=measures, gold=gold, title=title, lang=lang, beside=beside)
     path.write_text(text, encoding="utf-8")
 
 

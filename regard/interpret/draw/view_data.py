@@ -15,6 +15,7 @@ from regard.interpret.items import Item, Weights
 from regard.interpret.measure.entropy import CONTROL, diagonality, entropy
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.trace_like import TraceLike
+from regard.interpret.visibility import CAUSAL, describe_visibility
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import parse_links
 
@@ -119,13 +120,21 @@ def _attention(attention: Weights, store: TensorStore, *, half: bool) -> dict[st
         "query": attention.query,
         "key": attention.key,
         "shape": list(attention.values.shape[1:]),
-        **({"mask": "causal"} if _hides_later(attention) else {}),
+        **_mask(attention),
         "heads": store.add_heads(attention.name, attention.values, "f2" if half else "f4"),
     }
 
 
+def _mask(attention: Weights) -> dict[str, Any]:
+    """Return a description of what could not be looked at, if anything."""
+    if attention.visible is None:
+        return {"mask": CAUSAL} if _hides_later(attention) else {}
+    mask = describe_visibility(attention.visible)
+    return {"mask": mask} if mask else {}
+
+
 def _hides_later(attention: Weights) -> bool:
-    """Return True if no query gave anything to a later key in any head: the future was masked, it is not just small."""
+    """Return True if no query gave anything to a later key in any head: in a trace that has no masks, it had one."""
     values = attention.values.detach()
     _, queries, keys = values.shape
     if queries != keys or queries < 2 or attention.key not in (attention.query, "fed", "source"):
@@ -158,7 +167,10 @@ def _controls(trace: TraceLike, measures: Measures) -> dict[str, dict[str, list[
     entropies = {}
     for attention in trace.weights:
         heads, queries, keys = attention.values.shape
-        visible = torch.arange(1.0, queries + 1) if _hides_later(attention) else torch.full((queries,), float(keys))
+        if attention.visible is not None:
+            visible = attention.visible.sum(-1).clamp(min=1).float()
+        else:
+            visible = torch.arange(1.0, queries + 1) if _hides_later(attention) else torch.full((queries,), float(keys))
         entropies[attention.name] = [round(float(visible.log2().mean()), 4)] * heads
     diagonalities = {name: [0.0] * len(values) for name, values in _weight_measures(trace)["diagonality"].items()}
     given = _per_head({name.removesuffix(CONTROL): table for name, table in measures.items() if name.endswith(CONTROL)})

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.pronoun_rule import find_antecedents
 from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import (
@@ -40,6 +41,8 @@ class Example:
 
     gold: Gold
     trace: Trace
+    antecedents: tuple[Sequence[Link], Sequence[Link]] = ((), ())
+    """Pronouns with the nouns they stand for, among the words of the source and of the target."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,15 @@ class Table:
 def examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:
     """Return the examples with the traces of the model reading each pair."""
     return [Example(gold, reader.look(gold.source_text, gold.target_text)) for gold in golds]
+
+
+def pronoun_examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:
+    """Return the examples of pairs in which a rule finds the nouns of the pronouns, on either side."""
+    return [
+        Example(gold, reader.look(gold.source_text, gold.target_text), antecedents)
+        for gold in golds
+        if any(antecedents := (find_antecedents(gold.source), find_antecedents(gold.target)))
+    ]
 
 
 def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Tensor, "target source"]]]:

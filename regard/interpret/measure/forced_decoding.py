@@ -66,7 +66,7 @@ class ForcedReader:
         with watch(self.model) as record:
             [score] = self.scores([read], [written])
         items = self.list_items(source, target)
-        weights = [Weights(name, *attention_axes(name), values=record[name][0]) for name in record]
+        weights = [Weights(name, *attention_axes(name), record[name][0], record.visible(name)[0]) for name in record]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.trained.name, self.trained.task, items, weights, facts)
 

@@ -124,8 +124,10 @@ def _word_weights(trace: Trace, attention: Weights) -> Tensor:
 
 
 def _visible_counts(attention: Weights) -> Float[Tensor, "query"]:
-    """Return the number of visible keys per query: in a decoder those up to itself."""
+    """Return the number of visible keys per query: where the trace has no mask, in a decoder those up to itself."""
     _, queries, keys = attention.values.shape
+    if attention.visible is not None:
+        return attention.visible.sum(-1).clamp(min=1).float().cpu()
     if attention.query == "target" and attention.key == "fed":
         return torch.arange(1.0, queries + 1)
     return torch.full((queries,), float(keys))

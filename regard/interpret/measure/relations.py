@@ -1,7 +1,8 @@
 """Heads that follow a grammatical relation, such as an article and its noun, compared with controls.
 
 A head that always attends one word ahead also attends from most articles to their nouns. So its weight on a relation is
-compared with its weight at the same distance from the other words of the sentence.
+compared with its weight at the same distance from the other words of the sentence, and that of a pronoun with what the
+head gives the other nouns.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from torch import Tensor
 from regard.interpret.items import Weights
 from regard.interpret.measure.alignment_scores import Example
 from regard.interpret.measure.patterns import MIN_RATIO, MIN_SHARE
+from regard.interpret.measure.pronoun_rule import list_nouns
 from regard.interpret.words import group_items, merge
-from regard.metrics.alignment import Gold
 
-RELATIONS = ("article to noun", "noun to article", "adjective to noun", "noun to adjective")
+RELATIONS = ("article to noun", "noun to article", "adjective to noun", "noun to adjective", "pronoun to noun")
+PRONOUN = RELATIONS[-1]
 Pair = tuple[int, int]
 
 
@@ -36,16 +38,23 @@ class RelationScore:
     distance: float
     """Control: the head's weight at the same distance from words without the relation."""
     places: int
+    others: float = 0.0
+    """Control of pronouns: the mean weight on another noun of the sentence."""
+
+    @property
+    def control(self) -> float:
+        """Return the largest control."""
+        return max(self.even, self.distance, self.others)
 
     @property
     def gain(self) -> float:
-        """Return by how much the weight exceeds the larger control."""
-        return self.value - max(self.even, self.distance)
+        """Return by how much the weight exceeds the largest control."""
+        return self.value - self.control
 
     @property
     def follows(self) -> bool:
         """Return True if the weight on the relation is high, and many times that of the controls."""
-        return self.value >= max(MIN_SHARE, MIN_RATIO * self.even, MIN_RATIO * self.distance)
+        return self.value >= max(MIN_SHARE, MIN_RATIO * self.control)
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class _Place:
     values: Float[Tensor, "heads"]
     even: float
     elsewhere: Float[Tensor, "heads"] | None
+    others: Float[Tensor, "heads"] | None = None
 
 
 PlacesByRelation = dict[tuple[str, str], list[_Place]]
@@ -100,20 +110,27 @@ def _rank_heads(relation: str, tables: dict[str, list[_Place]], half: int) -> li
 def _pool_halves(relation: str, parts: Sequence[RelationScore]) -> RelationScore:
     """Combine the scores of two halves, weighted by their number of word pairs."""
     total = sum(part.places for part in parts)
-    names = ("value", "even", "distance")
+    names = ("value", "even", "distance", "others")
     means = {name: sum(getattr(part, name) * part.places for part in parts) / total for name in names}
     return RelationScore("best head, chosen on the other half", -1, relation, places=total, **means)
 
 
 def _score_heads(relation: str, where: str, places: Sequence[_Place]) -> list[RelationScore]:
     values = torch.stack([place.values for place in places]).mean(0).tolist()
-    others = [place.elsewhere for place in places if place.elsewhere is not None]
-    elsewhere = torch.stack(others).mean(0).tolist() if others else [0.0] * len(values)
+    elsewhere, others = (
+        _mean_or_zero([getattr(place, name) for place in places], len(values)) for name in ("elsewhere", "others")
+    )
     even = sum(place.even for place in places) / len(places)
     return [
-        RelationScore(where, head, relation, value, even, elsewhere[head], len(places))
+        RelationScore(where, head, relation, value, even, elsewhere[head], len(places), others[head])
         for head, value in enumerate(values)
     ]
+
+
+def _mean_or_zero(controls: Sequence[Tensor | None], heads: int) -> list[float]:
+    """Return each head's mean control over the places that have one."""
+    measured = [control for control in controls if control is not None]
+    return torch.stack(measured).mean(0).tolist() if measured else [0.0] * heads
 
 
 def _gather_places(examples: Sequence[Example]) -> PlacesByRelation:
@@ -125,13 +142,19 @@ def _gather_places(examples: Sequence[Example]) -> PlacesByRelation:
                 continue
             backward = attention.key == "fed"
             table, even = _merge_words(example, attention, backward=backward)
-            for relation, pairs in _pairs(example.gold, side=int(backward)):
+            nouns = [noun.place for noun in list_nouns((example.gold.source, example.gold.target)[backward])]
+            for relation, pairs in _pairs(example, side=int(backward)):
                 sources = {query for query, _ in pairs}
                 for query, key in pairs:
                     if backward and key > query:
                         continue
+                    around = [noun for noun in nouns if noun != key and not (backward and noun > query)]
                     place = _Place(
-                        number, table[:, query, key], float(even[query, key]), _elsewhere(table, key - query, sources)
+                        number,
+                        table[:, query, key],
+                        float(even[query, key]),
+                        _elsewhere(table, key - query, sources),
+                        table[:, query, around].mean(-1) if around and relation == PRONOUN else None,
                     )
                     places_by_relation.setdefault((relation, attention.name), []).append(place)
     return places_by_relation
@@ -155,9 +178,10 @@ def _elsewhere(table: Tensor, distance: int, sources: set[int]) -> Tensor | None
     return torch.stack([table[:, row, row + distance] for row in rows]).mean(0) if rows else None
 
 
-def _pairs(gold: Gold, *, side: int) -> Iterator[tuple[str, list[Pair]]]:
+def _pairs(example: Example, *, side: int) -> Iterator[tuple[str, Sequence[Pair]]]:
     """Yield each relation with its pairs (query word, key word) on one side of a sentence pair."""
-    for name, phrases in (("article", gold.articles), ("adjective", gold.adjectives)):
+    for name, phrases in (("article", example.gold.articles), ("adjective", example.gold.adjectives)):
         forth = [(phrase.word[side], phrase.noun[side]) for phrase in phrases]
         yield f"{name} to noun", forth
         yield f"noun to {name}", [(noun, word) for word, noun in forth]
+    yield PRONOUN, example.antecedents[side]

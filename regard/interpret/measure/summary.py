@@ -18,15 +18,18 @@ CROSS = "cross"
 THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 
-def summary(reader: ForcedReader, golds: Sequence[Gold], *, intervene: bool = True) -> list[Table]:
-    """Measure everything on these pairs; interventions read them many times and are slow."""
+def summary(
+    reader: ForcedReader, golds: Sequence[Gold], *, intervene: bool = True, pronouns: Sequence[Gold] = ()
+) -> list[Table]:
+    """Measure everything on these pairs, and pronouns on others; interventions read pairs many times and are slow."""
     examples = alignment_scores.examples(reader, golds)
-    grammar = relations.score_relations(examples)
+    related = [*examples, *alignment_scores.pronoun_examples(reader, pronouns)]
+    grammar = relations.score_relations(related)
     tables = [
         alignment_table(examples),
         inversion_table(examples),
         article_table(examples),
-        grammar_table(examples, grammar),
+        grammar_table(related, grammar),
         *head_tables(examples, grammar),
     ]
     if intervene:
@@ -146,9 +149,10 @@ def grammar_table(examples: Sequence[Example], grammar: Sequence[RelationScore])
     tested = relations.best_heads(examples) if len(examples) > 1 else []
     listed = sorted([*tested, *following], key=lambda score: relations.RELATIONS.index(score.relation))
     rows = tuple(
-        (score.relation, _label(score), score.value, score.even, score.distance, score.places) for score in listed
+        (score.relation, _label(score), score.value, score.even, score.distance, _other_nouns(score), score.places)
+        for score in listed
     )
-    columns = "relation", "head", "weight", "even", "same distance, other words", "places"
+    columns = "relation", "head", "weight", "even", "same distance, other words", "other nouns", "places"
     least = f"{patterns.MIN_SHARE:.0%} of the weight and {patterns.MIN_RATIO:g} times either control"
     note = f"A head follows a relation if it gives it {least}."
     finding = f"Grammar: no head gives a relation {least}."
@@ -203,12 +207,13 @@ def head_tables(examples: Sequence[Example], grammar: Sequence[RelationScore] = 
 
 
 def measures_for_page(
-    examples: Sequence[Example], ablations: Sequence[Ablation] = ()
+    examples: Sequence[Example], ablations: Sequence[Ablation] = (), *, pronouns: Sequence[Example] = ()
 ) -> dict[str, dict[str, list[float]] | float]:
     """Return the measures of every head and their controls, by which a page sorts them, and of the mean of all heads.
 
     The table of the control of a measure is named after it: "AER, control" has the least error of the three controls,
     "itself, control" what an even look gives, and "silenced, control" the effect of making a head look evenly.
+    `pronouns` are examples in which the nouns of pronouns are known.
     """
     tables: dict[str, dict[str, list[float]]] = {}
 
@@ -225,9 +230,9 @@ def measures_for_page(
     for pattern in patterns.measure_heads([example.trace for example in examples]):
         for name, mean in pattern.relations.items():
             add(name, pattern.where, mean.value, mean.even)
-    by_place = sorted(relations.score_relations(examples), key=lambda head: (head.where, head.head))
+    by_place = sorted(relations.score_relations([*examples, *pronouns]), key=lambda head: (head.where, head.head))
     for head in by_place:
-        add(head.relation, head.where, head.value, max(head.even, head.distance))
+        add(head.relation, head.where, head.value, head.control)
     for ablation in ablations:
         add("silenced", ablation.where, ablation.silent, ablation.even)
     total = aligned_views[-1]  # the mean of all layers, or of the only layer
@@ -317,6 +322,11 @@ def _main_rows(measurements: Sequence[Any], shift: int) -> tuple[int, ...]:
     return tuple(
         number for number, measurement in enumerate(measurements) if measurement.shift == shift and not single[number]
     )
+
+
+def _other_nouns(score: RelationScore) -> Cell:
+    """Return what the other nouns of the sentence get, which is a control of pronouns alone."""
+    return score.others if score.relation == relations.PRONOUN else "-"
 
 
 def _label(score: RelationScore) -> str:

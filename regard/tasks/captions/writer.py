@@ -255,9 +255,9 @@ class CaptionWriter(FixesCaptions):
             "target": tokens(self.tokenizer, token_ids),
             "fed": tokens(self.tokenizer, [self.tokenizer.opening, *token_ids[:-1]]),
         }
+        along, visible = attention.along([best]), attention.visible_along([best])
         weights = [
-            Weights(name, *_attention_axes(name), values=values[0].cpu())
-            for name, values in attention.along([best]).items()
+            Weights(name, *_attention_axes(name), along[name][0].cpu(), visible[name][0].cpu()) for name in along
         ]
         answer = self.tokenizer.decode(best.tokens)
         last = [attention_weights for attention_weights in weights if ".cross" in attention_weights.name][-1]

@@ -183,7 +183,10 @@ class Embedder(DirectAnswers):
         with watch(self.model) as watched:
             self._read(ids)
         items = {"source": tokens(self.tokenizer, ids)}
-        weights = [Weights(name, "source", "source", watched[name][0].cpu()) for name in watched]
+        weights = [
+            Weights(name, "source", "source", watched[name][0].cpu(), watched.visible(name)[0].cpu())
+            for name in watched
+        ]
         return Trace(self.name, self.task, items, weights, {"text": text, "answer": text, "read": ids}, self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.edge_list import Edges
@@ -28,10 +28,10 @@ def follow_edges(
     for ring, name in enumerate(reversed(list(record)), start=1):
         [look] = record.looks[name]
         where: Any = look.mask.where
-        values, neighbours = _edges_from(look.weights.cpu(), where, queries)
+        values, visible, neighbours = _edges_from(look.weights.cpu(), where, queries)
         key = f"{ring} away"
         items[key] = [Item(graph.name(number)) for number in neighbours.tolist()]
-        weights.insert(0, Weights(name, side, key, values))
+        weights.insert(0, Weights(name, side, key, values, visible))
         nodes_shown |= dict.fromkeys(neighbours.tolist())
         side, queries = key, neighbours
         if len(neighbours) > MAX_FOLLOWED:
@@ -58,12 +58,14 @@ def describe_nodes(graph: NodeGraph, nodes: list[int], logits: Float[Tensor, "no
 
 def _edges_from(
     weights: Float[Tensor, "heads edge"], where: Edges, looking: Int[Tensor, "query"]
-) -> tuple[Float[Tensor, "heads query key"], Int[Tensor, "key"]]:
-    """Return the weights of some nodes' edges as a matrix, and the nodes at their other ends."""
+) -> tuple[Float[Tensor, "heads query key"], Bool[Tensor, "query key"], Int[Tensor, "key"]]:
+    """Return the weights of some nodes' edges as a matrix, where there are edges, and the nodes at their other ends."""
     query, key = where.query.cpu(), where.key.cpu()
     chosen = torch.isin(query, looking).nonzero()[:, 0]
     neighbours = key[chosen].unique()
     values = weights.new_zeros(len(weights), len(looking), len(neighbours))
     rows, columns = torch.searchsorted(looking, query[chosen]), torch.searchsorted(neighbours, key[chosen])
     values[:, rows, columns] = weights[:, chosen]
-    return values, neighbours
+    visible = torch.zeros(values.shape[1:], dtype=torch.bool)
+    visible[rows, columns] = True
+    return values, visible, neighbours

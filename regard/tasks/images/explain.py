@@ -102,8 +102,8 @@ def _watch_attention(model: Any, pixels: Float[Tensor, "1 channels size size"], 
         return []
     with watch(model) as seen_weights, torch.no_grad():
         model(pixels)
-    weights = {name: seen_weights[name][0].cpu() for name in seen_weights}
+    weights = {name: (seen_weights[name][0].cpu(), seen_weights.visible(name)[0].cpu()) for name in seen_weights}
     return [
-        Weights(name, "source" if values.shape[-2] == patch_count else "label", "source", values)
-        for name, values in weights.items()
+        Weights(name, "source" if values.shape[-2] == patch_count else "label", "source", values, visible)
+        for name, (values, visible) in weights.items()
     ]

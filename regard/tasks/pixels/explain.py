@@ -59,10 +59,13 @@ def explain_row(generator: PixelModel, tokens: Int[Tensor, "1 place"], row: int,
             "left": pixel_items(tokenizer, row, row + 1, shift=1),
         }
         items["row"] = [Item(f"row {number + 1}", word=number) for number in range(row)]
-        weights = [_line_weights(layer, attention[layer], row) for layer in attention]
+        weights = [_line_weights(layer, attention[layer], attention.visible(layer), row) for layer in attention]
     else:
         items["source"] = pixel_items(tokenizer, 0, row + 1, shift=1)
-        weights = [Weights(layer, "target", "source", attention[layer][0][:, in_row]) for layer in attention]
+        weights = [
+            Weights(layer, "target", "source", attention[layer][0][:, in_row], attention.visible(layer)[0][in_row])
+            for layer in attention
+        ]
     [image] = generator.to_arrays(tokens)
     facts = {"text": name, "answer": f"row {row + 1}: {float(bits):.3f} {tokenizer.unit.name}", "row": row}
     colours = torch.from_numpy(image if image.ndim == 3 else image[..., None].repeat(3, -1))
@@ -86,12 +89,12 @@ def _pixel_item(tokenizer: PixelTokenizer, place: int) -> Item:
     return Item(f"{row + 1},{column + 1}{colour}", word=place, box=box)
 
 
-def _line_weights(name: str, lines: Sequence[Tensor], row: int) -> Weights:
-    """Return the weights of an axial attention for one row."""
+def _line_weights(name: str, lines: Sequence[Tensor], visible: Sequence[Tensor], row: int) -> Weights:
+    """Return the weights of an axial attention for one row, from those of all rows or columns and their masks."""
     part, number, *_ = name.split(".")
     if part == "blocks":
-        return Weights(name, "target", "left", lines[row])
+        return Weights(name, "target", "left", lines[row], visible[row])
     if int(number) % 2:  # along columns: from the row above to all rows before it
         by_column = torch.stack([lines[column][:, row - 1, :row] for column in range(len(lines))], 1)
         return Weights(name, "above", "row", by_column)
-    return Weights(name, "above", "above", lines[row - 1])
+    return Weights(name, "above", "above", lines[row - 1], visible[row - 1])

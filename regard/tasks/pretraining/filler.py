@@ -169,7 +169,10 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
                 self._features([ids])
                 answer = text
         items = {"source": tokens(self.tokenizer, ids, shown=[self.tokenizer.role("mask")])}
-        weights = [Weights(name, "source", "source", watched[name][0].cpu()) for name in watched]
+        weights = [
+            Weights(name, "source", "source", watched[name][0].cpu(), watched.visible(name)[0].cpu())
+            for name in watched
+        ]
         facts: dict[str, Any] = {"text": text, "answer": answer, "read": ids}
         if self.model.config.masked:
             facts |= {"predictions": self._list_candidates(ids, guesses), "predicted": "source"}

@@ -182,9 +182,8 @@ class Restorer(PromptedT5, Reader, Face):
         sides = {"source": read_as, "target": written, "fed": [self.tokenizer.filler, *written[:-1]]}
         gaps = {id for ids in sides.values() for id in ids if SENTINEL.fullmatch(self.tokenizer.pieces([id])[0])}
         items = {side: tokens(self.tokenizer, ids, shown=gaps) for side, ids in sides.items()}
-        weights = [
-            Weights(name, *attention_axes(name), values=matrices[0]) for name, matrices in watched.along([best]).items()
-        ]
+        along, visible = watched.along([best]), watched.visible_along([best])
+        weights = [Weights(name, *attention_axes(name), along[name][0], visible[name][0]) for name in along]
         facts = {"text": text, "answer": self._parse_answer(text, best).answer, "read": read_as, "written": written}
         with torch.no_grad():
             facts["predictions"] = list_candidates(self._read_again(read_as, written), written, self.tokenizer.pieces)

@@ -142,7 +142,7 @@ class Writer(PromptedGPT, Writes):
         with watch(self.model) as watched, torch.no_grad():
             features = self._features(fed)
         items = {"target": tokens(self.tokenizer, written), "fed": tokens(self.tokenizer, fed)}
-        weights = [Weights(name, "target", "fed", watched[name][0]) for name in watched]
+        weights = [Weights(name, "target", "fed", watched[name][0], watched.visible(name)[0]) for name in watched]
         facts: dict[str, Any] = {"text": text, "answer": self.decode([*prompt_ids, *draft.tokens])}
         facts |= {"read": fed, "written": written}
         prompt = len(written) - len(draft.tokens) - draft.finished

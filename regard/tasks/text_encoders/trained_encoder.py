@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -86,25 +86,30 @@ class TrainedEncoder(DirectAnswers):
         return tokens, row, (row.place >= second_starts[row.segment]).long()
 
     @torch.no_grad()
-    def _watch_attention(self, encoded: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
-        """Return the outputs for one text, and the weights of every attention by name."""
+    def _watch_attention(self, encoded: EncodedText) -> tuple[Tensor, list[Weights]]:
+        """Return the outputs for one text, and the weights of every attention; the label pools tokens."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
             raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as watched:
             [outputs] = self._compute_outputs([encoded])
-        return outputs, {name.removeprefix(READER_PREFIX): watched[name][0].cpu() for name in watched}
+        return outputs, [
+            Weights(
+                name.removeprefix(READER_PREFIX),
+                LABEL_ITEMS if name.removeprefix(READER_PREFIX) == "pool" else "source",
+                "source",
+                watched[name][0].cpu(),
+                watched.visible(name)[0].cpu(),
+            )
+            for name in watched
+        ]
 
     def _build_trace(
-        self, encoded: EncodedText, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
+        self, encoded: EncodedText, weights: list[Weights], items: dict[str, list[Item]], facts: dict[str, Any]
     ) -> Trace:
-        """Return an answer with the weights of every attention; attention pooling goes from the label to the tokens."""
-        attentions = [
-            Weights(name, LABEL_ITEMS if name == "pool" else "source", "source", values)
-            for name, values in weights.items()
-        ]
+        """Return an answer with the weights of every attention."""
         facts = {**facts, "read": encoded.tokens, "second": encoded.second_start}
-        return Trace(self.name, self.task, items, attentions, facts, again=self.steps)
+        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """Return the vectors inside all attentions, or those in `names`, by reading the text again."""

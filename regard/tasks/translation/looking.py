@@ -33,14 +33,14 @@ def trace_answer(translator: SentenceTranslator, text: str, to: str | None, pref
     decoding = _search_settings(translator, prefix)
     with watch(translator.model) as watched:
         [[best, *_]] = translator.hypotheses([read], [0], decoding)
-    along = watched.along([best])
+    along, visible = watched.along([best]), watched.visible_along([best])
     written = [*best.tokens, translator.end][: len(best.path) + 1]
     items = {
         "source": tokens(translator.source, read, text),
         "target": tokens(translator.target, written),
         "fed": tokens(translator.target, [translator.begin, *written[:-1]]),
     }
-    weights = [Weights(name, *attention_axes(name), values=examples[0]) for name, examples in along.items()]
+    weights = [Weights(name, *attention_axes(name), along[name][0], visible[name][0]) for name in along]
     facts = {"text": text, "answer": translator.target.decode(best.tokens), "score": best.score}
     facts |= {"read": read, "written": written, "predictions": _list_candidates(translator, read, written)}
     return Trace(translator.name, translator.task, items, weights, facts, again=partial(trace_steps, translator))

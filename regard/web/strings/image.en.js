@@ -26,4 +26,9 @@ export const imageEn = {
   insertion_good: "What it looked at brings the answer back sooner than anything else: on average {area}, against {control}.",
   insertion_bad: "What it looked at brings the answer back no sooner than anything else: on average {area}, against {control}. Do not trust this map.",
   insertion_worse: "What it looked at brings the answer back later than anything else: on average {area}, against {control}. Do not trust this map.",
+  region_masked: "“{query}” was not allowed to look at the region in {region}.",
+  same_scale: "Both maps have the same colours, from {least} to {most}: the same colour means the same share.",
+  maps_differ: "They differ most in {region}: {first} in the first map, {second} in the second.",
+  this_picture: "In this picture", other_picture: "In the other picture", ask_other: "Another picture beside it",
+  other_gone: "The server no longer has the other picture: choose it again.",
 };

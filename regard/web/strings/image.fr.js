@@ -28,4 +28,9 @@ export const imageFr = {
   insertion_good: "Ce qu’elle a regardé ramène la réponse plus tôt que n’importe quoi : {area} en moyenne, contre {control}.",
   insertion_bad: "Ce qu’elle a regardé ne ramène pas la réponse plus tôt que n’importe quoi : {area} en moyenne, contre {control}. Ne vous fiez pas à cette carte.",
   insertion_worse: "Ce qu’elle a regardé ramène la réponse plus tard que n’importe quoi : {area} en moyenne, contre {control}. Ne vous fiez pas à cette carte.",
+  region_masked: "« {query} » n’avait pas le droit de regarder la région en {region}.",
+  same_scale: "Les deux cartes ont les mêmes couleurs, de {least} à {most} : à couleur égale, part égale.",
+  maps_differ: "C’est en {region} qu’elles diffèrent le plus : {first} dans la première carte, {second} dans la seconde.",
+  this_picture: "Dans cette image", other_picture: "Dans l’autre image", ask_other: "Une autre image à côté",
+  other_gone: "Le serveur n’a plus l’autre image : choisissez-la de nouveau.",
 };

@@ -73,6 +73,23 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(
             assert area == pytest.approx(np.trapezoid(values, dx=1 / (len(values) - 1)), abs=1e-4)
 
 
+def test_two_pictures_make_one_page_with_the_maps_of_both(folder: Path, tmp_path: Path) -> None:
+    photos = [str(folder / "photos" / colour / "00.png") for colour in ("red", "green")]
+    path, command = tmp_path / "pair.html", ["explain", str(folder / "run"), *photos]
+    done = CliRunner().invoke(app, [*command, "-o", str(path)])
+    assert done.exit_code == 0, done.output
+    view = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
+    classifier = regard.load(folder / "run", device="cpu")
+    for shown, photo in zip((view, view["other"]), photos, strict=True):
+        trace = classifier.look(photo)
+        assert shown["facts"]["answer"] == trace.facts["answer"]
+        assert [attention["name"] for attention in shown["attentions"]] == [entry.name for entry in trace.weights]
+        assert shown["pictures"]["source"]["source"].startswith("data:image/png")
+    assert view["pictures"] != view["other"]["pictures"]
+    alone = CliRunner().invoke(app, command)
+    assert "give one input to explain, not 2" in str(alone.exception), "only a page has room for both"
+
+
 def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder: Path, tmp_path: Path) -> None:
     photo, run = str(folder / "photos" / "red" / "00.png"), CliRunner()
     shown = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "green", "--attention", "gradcam"])
