@@ -64,6 +64,8 @@ class TrustJob:
     reason: str = ""
     is_cancelled: bool = False
     deadline: float = 0.0
+    to: str | None = None
+    """The language into which a translator is checked."""
 
     def tell(self, count: int) -> None:
         """Count what is about to be done, and leave off if that is wanted."""
@@ -125,6 +127,11 @@ class TrustChecks:
         if job is None:
             raise Refusal(404, "no such check, or no longer: begin it again", "not_found")
         return job
+
+    def list_jobs(self, model: ServedModel, to: Any = None) -> list[TrustJob]:
+        """Return the jobs of a model, into one language if it is named, the newest first."""
+        jobs = [job for job in list(self._jobs.values()) if job.key == model.key]
+        return [job for job in reversed(jobs) if to is None or job.to == to]
 
     def cancel(self, identifier: str) -> TrustJob:
         """Call a job off; it leaves off before its next reading."""
@@ -200,7 +207,8 @@ class TrustChecks:
 
         total = trust.count_readings(model.trained.model, golds)
         name = name_of(digest, "translator", target, len(golds))
-        return TrustJob(model.name, model.key, model.trained, digest, work, total, name, self.limits.trust_seconds)
+        seconds = self.limits.trust_seconds
+        return TrustJob(model.name, model.key, model.trained, digest, work, total, name, seconds, to=target)
 
     def _make_maps_job(self, model: ServedModel, digest: str, pictures: Sequence[Any] | None) -> TrustJob:
         if not pictures:

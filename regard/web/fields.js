@@ -89,6 +89,15 @@ function severalField(model, schema, draft, events) {
   return { element: holder, read, focus: () => holder.querySelector("textarea, input").focus(), put };
 }
 
+/** Where an embedder searches: lines that the reader types. */
+export function linesField(draft, events) {
+  const id = unique("lines");
+  draft.lines ??= say("use.example_lines");
+  const box = make("textarea", { id, class: "use-box", rows: "4", dir: "auto", oninput: () => { draft.lines = box.value; events.onInput(); } });
+  box.value = draft.lines;
+  return make("div", { class: "use-field use-lines" }, make("label", { for: id }, say("use.lines")), box);
+}
+
 function button(name, onclick, gaps = {}) {
   return make("button", { type: "button", class: "use-small", onclick }, say(name, gaps));
 }

@@ -32,7 +32,7 @@ export const useEn = {
   "use.alternatives": "In the place of “{word}”", "use.pieces": "Pieces of “{word}”", "use.written": "This was written.", "use.write_on": "Write “{word}” and go on from there", "use.end": "(end)",
   "use.rank": "“{word}” was written: {percent}, rank {rank}.", "use.begin_note": "Some are beginnings of words, which the model finishes.",
   "use.rewritten": "Written on from “{word}”: {answer}", "use.undone": "Back to: {answer}",
-  "use.see": "See where it looked", "use.undo": "Undo", "use.another": "Write another", "use.again": "Try again",
+  "use.see": "See where it looked", "use.close": "Close", "use.undo": "Undo", "use.another": "Write another", "use.again": "Try again",
   "use.key": "Key of this server", "use.key_use": "Use this key", "use.key_note": "It stays in this page and is forgotten when the page is closed.",
   "use.unfinished": "The answer was cut at its length limit.", "use.foreign": "The text seems to be in a language the model does not know ({language}).", "use.kept": "Some sentences were in the target language already and were left as they are.",
   "use.cosine": "The number is the cosine of the two vectors: 1 for the same meaning, about 0 for meanings that have nothing in common.", "use.differs": "These are the words of the model's usual search for the text as it stands; the options above may have led to another answer.",

@@ -32,7 +32,7 @@ export const useFr = {
   "use.alternatives": "À la place de « {word} »", "use.pieces": "Morceaux de « {word} »", "use.written": "C’est ce qui a été écrit.", "use.write_on": "Écrire « {word} » et continuer à partir de là", "use.end": "(fin)",
   "use.rank": "« {word} » a été écrit : {percent}, rang {rank}.", "use.begin_note": "Certains ne sont que des débuts de mots, que le modèle termine.",
   "use.rewritten": "Récrit à partir de « {word} » : {answer}", "use.undone": "Retour à : {answer}",
-  "use.see": "Voir où il a regardé", "use.undo": "Annuler", "use.another": "En écrire un autre", "use.again": "Réessayer",
+  "use.see": "Voir où il a regardé", "use.close": "Fermer", "use.undo": "Annuler", "use.another": "En écrire un autre", "use.again": "Réessayer",
   "use.key": "Clé de ce serveur", "use.key_use": "Utiliser cette clé", "use.key_note": "Elle reste dans cette page et disparaît quand on la ferme.",
   "use.unfinished": "La réponse a été coupée à sa longueur maximale.", "use.foreign": "Le texte semble écrit dans une langue que le modèle ne connaît pas ({language}).", "use.kept": "Certaines phrases étaient déjà dans la langue voulue et sont restées telles quelles.",
   "use.cosine": "Le nombre est le cosinus des deux vecteurs : 1 pour le même sens, environ 0 pour des sens sans rapport.", "use.differs": "Voici les mots de la recherche habituelle du modèle pour le texte tel quel ; les options choisies ont pu mener à une autre réponse.",
