@@ -34,6 +34,7 @@ MODEL = object_of(
         "options",
         "look",
         "tree",
+        "together",
         "streams",
         "can",
     ),
@@ -48,6 +49,7 @@ MODEL = object_of(
     options=ANYTHING,
     look=optional(ANYTHING),
     tree=optional(ANYTHING),
+    together={**FLAG, "description": "Whether all inputs of a request form one sequence, such as the frames of a film."},
     streams=FLAG,
     can=list_of(TEXT),
 )
@@ -86,6 +88,7 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
         "options": json_schema(trained.Options),
         "look": json_schema(trained.LookOptions) if "explain" in abilities else None,
         "tree": json_schema(trained.extras[TREE].Options) if TREE in abilities else None,
+        "together": trained.inputs.together,
         "streams": model.verb in WRITING_VERBS,
         "can": abilities,
     }

@@ -58,8 +58,8 @@ async function answerTo(source, { model, input, options, lines }, { signal, onTe
     return answers[0];
   }
   if (streams(model, options)) return streamed(source, { model, input, options }, { signal, onText });
-  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: wrap(input), options }, { signal });
-  return answers[0];
+  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: model.together ? input : wrap(input), options }, { signal });
+  return model.together ? { each: answers } : answers[0];
 }
 
 /** A list of texts is one input, unless it is said to be. */

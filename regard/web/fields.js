@@ -1,7 +1,7 @@
 // Fields of a form, made from JSON schemas: texts, lines, lists, choices, numbers by name; pictures lie in picture_field.js.
 
 import { make } from "./make.js";
-import { pictureField } from "./picture_field.js";
+import { pictureField, picturesField } from "./picture_field.js";
 import { say } from "./strings.js";
 
 const FEW = 12; // choices that are shown as a list; more are searched by typing
@@ -22,7 +22,7 @@ export function sayFirst(...names) {
 /** The field of one input: `{element, read, focus}`; `read` gives null as long as something is missing. */
 export function inputField(model, draft, events) {
   const schema = model.inputs.anyOf?.find(({ type }) => type === "string") ?? model.inputs;
-  if (schema.contentEncoding === "base64") return pictureField(model, draft, events);
+  if (schema.contentEncoding === "base64") return model.together ? picturesField(draft, events) : pictureField(model, draft, events);
   if (schema.enum) return choiceField(model, schema.enum, draft, events);
   if (schema.type === "object") return rowField(model, draft, events);
   if (schema.type === "array") return severalField(model, schema, draft, events);

@@ -214,7 +214,7 @@ class Desk {
     }
     this.pending = question;
     this.looker.cancel();
-    this.draft.asked = [...this.draft.texts];
+    Object.assign(this.draft, { asked: [...this.draft.texts], askedPictures: this.draft.pictures });
     const begun = this.begin(question, named && this.inputInAddress(question) === this.addressed);
     this.address(question, this.placed(begun));
     this.languages.detect(this.draft.texts[0] ?? "", this.context.signal);

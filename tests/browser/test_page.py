@@ -197,7 +197,7 @@ def test_steps_are_computed_again_in_the_page_and_agree(visit: Callable, file: P
     one = visit(file, f"#screen=inside&attention={CROSS}&head=0&token=1")
     check = one.page.locator("#check")
     assert float(check.get_attribute("data-difference")) < 1e-5
-    assert re.fullmatch(r"recomputed in this page = model's to \de-\d+", check.inner_text())
+    assert re.fullmatch(r"recomputed in this page = model's to \de\u2212\d+", check.inner_text())
     shares = one.page.locator("#ledger tbody td:nth-of-type(5)").all_inner_texts()
     step = watched[1].attentions[CROSS].step(0, 1)
     assert torch.allclose(torch.tensor([float(text) for text in shares]), step.weights, atol=6e-5)

@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard.interpret.measure import trust
-from tests.browser.live import check_axe
+from tests.browser.live import check_axe, write_number
 from tests.serve.harness import Running, serving
 
 pytestmark = pytest.mark.unchecked
@@ -42,8 +42,8 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     assert rows.count() == len(job.findings) == 5
     for number, finding in enumerate(job.findings):
         cells = rows.nth(number).locator("td").all_inner_texts()
-        assert cells[1] == f"{finding['value']:.2f}"
-        assert all(f"{control:.2f}".lstrip("-") in cells[2] for control in finding["controls"].values())
+        assert cells[1] == write_number(finding["value"], 2)
+        assert all(write_number(control, 2) in cells[2] for control in finding["controls"].values())
         verdict = {"good": "good", "weak": "hardly", "none": "no"}[finding["verdict"]]
         assert cells[4].startswith(f"{verdict} – ")
     one.page.click("#language")
