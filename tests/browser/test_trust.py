@@ -32,6 +32,10 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     one = visit(server.url, "/#screen=trust&model=en-fr", color_scheme="light")
     one.page.get_by_role("button", name="Measure").click()
     one.page.locator("#trust-status", has_text=re.compile(r"Measuring: [1-9]")).wait_for()
+    one.page.reload()  # the page forgets, the server does not
+    one.page.locator("#trust-status", has_text=re.compile(r"Measuring: [1-9]")).wait_for()
+    assert one.page.get_by_role("progressbar").is_visible()
+    assert one.page.get_by_role("button", name="Measure").count() == 0
     one.page.get_by_role("button", name="Cancel").click()
     one.page.locator("#trust-status", has_text="Cancelled").wait_for()
     assert one.page.locator("table.trust").count() == 0
@@ -46,6 +50,9 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
         assert all(write_number(control, 2) in cells[2] for control in finding["controls"].values())
         verdict = {"good": "good", "weak": "hardly", "none": "no"}[finding["verdict"]]
         assert cells[4].startswith(f"{verdict} – ")
+    one.page.reload()
+    rows.nth(4).wait_for()
+    assert one.page.get_by_role("button", name="Measure").count() == 0, "it would be the same"
     one.page.click("#language")
     one.page.locator("table.trust", has_text="Ce que cela veut dire").wait_for()
     assert "Mesuré sur 20 phrases" in one.page.locator("#trust-status").inner_text()
