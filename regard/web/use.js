@@ -273,7 +273,7 @@ class Desk {
     const { result } = this, { question, answer, parts, part, forced } = result;
     const input = parts.length > 1 ? parts[part] : question.input;
     const asked = lookQuestion({ ...question, input }, answer);
-    if (!asked || tooLong(asked.input, this.context.facts)) return this.box.look(null);
+    if (!asked || this.isTooLong(asked.input)) return this.box.look(null);
     this.box.lookAhead();
     try {
       const endless = new AbortController().signal;
@@ -282,6 +282,12 @@ class Desk {
     } catch (error) {
       if (this.result === result) this.box.look(null, error);
     }
+  }
+
+  /** Whether the server does not explain so long a text; pictures have no letters. */
+  isTooLong(input) {
+    const most = this.context.facts?.limits?.explain_characters;
+    return this.model.reads !== "picture" && typeof input === "string" && most !== undefined && input.length > most;
   }
 
   /** Make a trace the one that every screen shows; an answer with a forced beginning is what its trace tells. */
@@ -388,9 +394,4 @@ class Desk {
   get streamed() {
     return streams(this.model, this.draft.options);
   }
-}
-
-function tooLong(input, facts) {
-  const most = facts?.limits?.explain_characters;
-  return typeof input === "string" && most !== undefined && input.length > most;
 }
