@@ -49,7 +49,10 @@ MODEL = object_of(
     options=ANYTHING,
     look=optional(ANYTHING),
     tree=optional(ANYTHING),
-    together={**FLAG, "description": "Whether all inputs of a request form one sequence, such as the frames of a film."},
+    together={
+        **FLAG,
+        "description": "Whether all inputs of a request form one sequence, such as the frames of a film.",
+    },
     streams=FLAG,
     can=list_of(TEXT),
 )

@@ -79,7 +79,9 @@ def test_the_boxes_are_the_nodes_of_the_api(visit: Callable, server: ServerProce
     for place in (1, len(tree["nodes"]) - 1):
         cells = rows.nth(place - 1).locator("td").all_inner_texts()
         node = tree["nodes"][place]
-        assert [read_number(cells[2]), read_number(cells[3])] == pytest.approx([node["log_probability"], node["total"]], abs=5.1e-4)
+        assert [read_number(cells[2]), read_number(cells[3])] == pytest.approx(
+            [node["log_probability"], node["total"]], abs=5.1e-4
+        )
     assert (one.outside, one.wrong) == ([], [])
 
 

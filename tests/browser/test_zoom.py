@@ -45,9 +45,8 @@ BARS = """() => [...document.querySelectorAll("section:not([hidden]) :is(.meter,
 FOCUS = """() => {
   const one = document.activeElement, seen = one.matches("input[type=file]") ? one.nextElementSibling : one;
   const { outlineStyle, outlineWidth } = getComputedStyle(seen), box = seen.getBoundingClientRect();
-  const x = Math.min(Math.max(box.x + box.width / 2, 1), innerWidth - 1);
-  const rows = [0.1, 0.3, 0.5, 0.7, 0.9].map((part) => box.y + part * box.height).filter((y) => y > 0 && y < innerHeight);
-  const uncovered = rows.some((y) => [seen, one].some((each) => each.contains(document.elementFromPoint(x, y))));
+  const parts = [0.1, 0.3, 0.5, 0.7, 0.9], hit = (x, y) => [seen, one].some((each) => each.contains(document.elementFromPoint(x, y)));
+  const uncovered = parts.some((down) => parts.some((across) => hit(box.x + across * box.width, box.y + down * box.height)));
   const name = `${one.tagName} ${one.id || one.name || one.className?.baseVal || one.className || one.textContent}`.slice(0, 60);
   return { name, outlined: outlineStyle !== "none" && parseFloat(outlineWidth) > 1, uncovered };
 }"""
