@@ -221,7 +221,8 @@ def test_a_table_of_512_pieces_draws_what_is_in_sight_and_has_every_number(desk:
 
 
 AT = """([x, y]) => {
-  const canvas = document.getElementById("matrix"), box = canvas.getBoundingClientRect(), { left, top, cell } = canvas.dataset;
+  const canvas = document.getElementById("matrix"), box = canvas.getBoundingClientRect();
+  const { left, top, cell } = canvas.dataset;
   return [(x - box.left - left) / cell, (y - box.top - top) / cell];
 }"""
 

@@ -156,7 +156,8 @@ def test_a_view_that_made_room_is_said_to_be_gone(visit: Callable, server: Runni
 PAPER = """() => {
   addEventListener("beforeprint", () => {
     const part = getComputedStyle(document.querySelector("#unprinted")).display;
-    window.paper = [document.querySelectorAll(".tiles [data-drawn]").length, document.querySelector(".missing")?.textContent, part];
+    const missing = document.querySelector(".missing")?.textContent;
+    window.paper = [document.querySelectorAll(".tiles [data-drawn]").length, missing, part];
   });
 }"""
 

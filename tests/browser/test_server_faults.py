@@ -1,4 +1,4 @@
-"""A server that is full, late, out of memory or about to stop: a sentence, the text is kept, and a second try goes on."""
+"""A server that is full, late, without memory or about to stop: a sentence, and a second try goes on."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Every screen of a running server at 400 % and in forced colours: no scrolling across, bars and focus that are seen."""
+"""Every screen of a server at 400 % and in forced colours: no scrolling across, bars and focus that are seen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,9 +44,14 @@ BARS = """() => [...document.querySelectorAll("section:not([hidden]) :is(.meter,
 FOCUS = """() => {
   const one = document.activeElement, seen = one.matches("input[type=file]") ? one.nextElementSibling : one;
   const { outlineStyle, outlineWidth } = getComputedStyle(seen), box = seen.getBoundingClientRect();
-  const parts = [0.1, 0.3, 0.5, 0.7, 0.9], hit = (x, y) => [seen, one].some((each) => each.contains(document.elementFromPoint(x, y)));
-  const uncovered = parts.some((down) => parts.some((across) => hit(box.x + across * box.width, box.y + down * box.height)));
-  const name = `${one.tagName} ${one.id || one.name || one.className?.baseVal || one.className || one.textContent}`.slice(0, 60);
+  const parts = [0.1, 0.3, 0.5, 0.7, 0.9];
+  const hit = (across, down) => {
+    const top = document.elementFromPoint(box.x + across * box.width, box.y + down * box.height);
+    return [seen, one].some((each) => each.contains(top));
+  };
+  const uncovered = parts.some((down) => parts.some((across) => hit(across, down)));
+  const called = one.id || one.name || one.className?.baseVal || one.className || one.textContent;
+  const name = `${one.tagName} ${called}`.slice(0, 60);
   return { name, outlined: outlineStyle !== "none" && parseFloat(outlineWidth) > 1, uncovered };
 }"""
 
