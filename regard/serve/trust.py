@@ -72,6 +72,11 @@ class TrustChecks:
             raise Refusal(404, "no such check, or no longer: begin it again", "not_found")
         return job
 
+    def list_jobs(self, model: ServedModel, to: Any = None) -> list[TrustJob]:
+        """Return the jobs of a model, into one language if it is named, the newest first."""
+        jobs = [job for job in list(self._jobs.values()) if job.key == model.key]
+        return [job for job in reversed(jobs) if to is None or job.to == to]
+
     def cancel(self, identifier: str) -> TrustJob:
         """Call a job off; it leaves off before its next reading."""
         job = self.find(identifier)

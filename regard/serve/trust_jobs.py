@@ -53,6 +53,8 @@ class TrustJob:
     reason: str = ""
     is_cancelled: bool = False
     deadline: float = 0.0
+    to: str | None = None
+    """The language into which a translator is checked."""
 
     def tell(self, count: int) -> None:
         """Count what is about to be done, and leave off if that is wanted."""
@@ -132,7 +134,7 @@ def _make_pairs_job(model: ServedModel, limits: Limits, target: str | None) -> T
         return trust.check_translator(trust.CountingReader(copy, language, job.tell), golds)
 
     total = trust.count_readings(model.trained.model, golds)
-    return _job_of(model, limits, work, total, ("translator", target, len(golds)))
+    return _job_of(model, limits, work, total, ("translator", target, len(golds)), to=target)
 
 
 def _make_answers_job(model: ServedModel, limits: Limits, inputs: list[Any], target: str | None) -> TrustJob:
@@ -148,7 +150,7 @@ def _make_answers_job(model: ServedModel, limits: Limits, inputs: list[Any], tar
         job.plan(answers.count)
         return fixed_answers.check_answers(answers)
 
-    return _job_of(model, limits, work, len(inputs), ("answers", target, *map(_mark, inputs)))
+    return _job_of(model, limits, work, len(inputs), ("answers", target, *map(_mark, inputs)), to=target)
 
 
 def _make_maps_job(model: ServedModel, limits: Limits, pictures: list[Any]) -> TrustJob:
@@ -173,10 +175,12 @@ def _job_of(
     work: Callable[[TrustJob], fixed_answers.Report],
     total: int,
     what: Sequence[Any],
+    *,
+    to: str | None = None,
 ) -> TrustJob:
     digest = digest_of(model)
     name = name_of(digest, *what)
-    return TrustJob(model.name, model.key, model.trained, digest, work, total, name, limits.trust_seconds)
+    return TrustJob(model.name, model.key, model.trained, digest, work, total, name, limits.trust_seconds, to=to)
 
 
 def _mark(item: Any) -> str:

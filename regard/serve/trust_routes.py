@@ -51,7 +51,16 @@ TRUST = object_of(
     gaps=list_of(GAP),
     current={"type": "boolean"},
 )
+TRUSTS = object_of("jobs", jobs=list_of(TRUST))
 SCHEMA = closed_object(model=TEXT, verb=TEXT, to=TEXT, inputs={})
+QUERY = [
+    {"name": name, "in": "query", "required": False, "schema": TEXT, "description": description}
+    for name, description in {
+        "model": "One of the models that /v1/models lists.",
+        "verb": "Which of its uses, of a model with several.",
+        "to": "The language into which a translator is checked.",
+    }.items()
+]
 router = APIRouter(prefix="/v1/trust")
 
 
@@ -67,9 +76,7 @@ async def begin_check(request: Request) -> Response:
     state = state_of(request)
     payload = await read_object(request, state.limits, state.limits.picture_bytes)
     check_members(payload, MEMBERS)
-    verb = payload.get("verb")
-    able = [model for model in state.catalogue if check_kind(model) and verb in (None, model.verb)]
-    model = state.catalogue.choose(able, "be checked", payload.get("model"))
+    model = pick_model(state, payload.get("model"), payload.get("verb"))
     inputs = await read_examples(model, payload, state.limits) if "inputs" in payload else None
     job = await asyncio.to_thread(state.trust.submit, model, payload.get("to"), inputs)
     return json_response(describe_job(job, state), 202)
@@ -81,6 +88,14 @@ async def read_examples(model: ServedModel, payload: dict[str, Any], limits: Lim
     for item in list_texts(model.trained, inputs) if not reads_pictures(model.trained) else ():
         check_length(model, item, limits)
     return inputs
+
+
+@router.get("", response_class=Response, responses=describe_answer(TRUSTS), openapi_extra={"parameters": QUERY})
+async def list_checks(request: Request) -> Response:
+    """List the checks of a model that are known, those that wait or run among them, the newest first."""
+    state, query = state_of(request), request.query_params
+    model = pick_model(state, query.get("model"), query.get("verb"))
+    return json_response({"jobs": [describe_job(job, state) for job in state.trust.list_jobs(model, query.get("to"))]})
 
 
 @router.get("/{identifier}", response_class=Response, responses=describe_answer(TRUST))
@@ -95,6 +110,12 @@ async def cancel_check(request: Request, identifier: str) -> Response:
     """Call a check off."""
     state = state_of(request)
     return json_response(describe_job(state.trust.cancel(identifier), state))
+
+
+def pick_model(state: ServerState, name: Any, verb: Any) -> ServedModel:
+    """Return the model of this name and verb, or the first, of which something can be checked."""
+    able = [model for model in state.catalogue if check_kind(model) and verb in (None, model.verb)]
+    return state.catalogue.choose(able, "be checked", name)
 
 
 def describe_job(job: TrustJob, state: ServerState) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import { canChoose, wordChoices } from "./word_choices.js";
 
 const TEXTS = ["translation", "answer", "text", "caption"]; // members of answers that a trace spells out again
 
+const MARGIN = 8; // pixels around what is scrolled into sight
+
 /** The half of the screen that shows what was answered. */
 export class AnswerBox {
   constructor(desk) {
@@ -95,14 +97,22 @@ export class AnswerBox {
 
   /** The texts, and below them what else could stand in the place of a chosen word. */
   linked(context, links, result) {
-    const choices = make("div", { class: "use-choices" });
+    const choices = make("div", { class: "use-choices", onkeydown: (event) => { if (event.key === "Escape") { event.stopPropagation(); close(); } } });
     const able = canChoose(this.desk.model, links);
-    const onPick = (row) => {
+    let chosen = null;
+    const close = () => {
+      const row = chosen;
+      view.choose("row", row);
+      view.lines.row.words[row].focus();
+    };
+    const onPick = async (row) => {
+      chosen = row;
       choices.replaceChildren();
       if (row === null || !able) return;
-      wordChoices(context, links, row, { desk: this.desk, text: answerText(result.answer) }).then((element) => choices.replaceChildren(element), (error) => {
-        choices.replaceChildren(make("p", { class: "note" }, error.message));
-      });
+      const element = await wordChoices(context, links, row, { desk: this.desk, text: answerText(result.answer), close }).catch((error) => make("p", { class: "note" }, error.message));
+      if (chosen !== row) return; // another word was chosen meanwhile
+      choices.replaceChildren(element);
+      reveal(choices, view.lines.row.words[row]);
     };
     const titles = { row: say(links.same ? "use.text" : `use.side_${links.attention.query}`), column: say("use.side_source") };
     const begin = result.question.input.length;
@@ -110,7 +120,8 @@ export class AnswerBox {
     const view = linkedView(links, { context, titles, onPick, picked: links.rows.length === 1 ? 0 : null, marked });
     const hint = make("p", { class: "note use-hint" }, say(able ? "use.hint_choose" : "use.hint"));
     const differs = links.attention.query === "target" && !this.repeats(result) && result.parts.length === 1 ? [make("p", { class: "note" }, say("use.differs"))] : [];
-    return make("div", {}, ...differs, view.element, hint, choices);
+    view.element.lastChild.before(choices);
+    return make("div", {}, ...differs, view.element, hint);
   }
 
   /** Put the keyboard on a written word, if what it was on is gone. */
@@ -126,12 +137,18 @@ export class AnswerBox {
     const add = (name, onclick, settings = {}) => actions.push(make("button", { type: "button", onclick, ...settings }, say(name)));
     const screen = result?.trace && screenOf(result.trace);
     if (screen) add("use.see", () => desk.context.change({ screen }, { step: true }), { class: "use-see" });
-    if (desk.history.length) add("use.undo", () => desk.undo(), { class: "use-undo" });
+    if (desk.canUndo) add("use.undo", () => desk.undo(), { class: "use-undo" });
     if (result && desk.model.verb === "write") add("use.another", () => desk.ask());
     const focused = this.actions.contains(document.activeElement) ? document.activeElement.className : null;
     this.actions.replaceChildren(...actions);
     if (focused !== null) (this.actions.querySelector(`.${focused || "none"}`) ?? this.actions.firstChild)?.focus();
   }
+}
+
+/** Scroll until the list can be seen above the live line, as far as its word stays in sight. */
+function reveal(list, word) {
+  const hidden = list.getBoundingClientRect().bottom + document.getElementById("read").offsetHeight + MARGIN - innerHeight;
+  if (hidden > 0) scrollBy(0, Math.max(0, Math.min(hidden, word.getBoundingClientRect().top - MARGIN)));
 }
 
 /** The screen that shows a trace best. */

@@ -7,6 +7,7 @@ const GAP = /\[MASK\]|<mask>/i; // as texts are written
 
 /** What tells answers apart: the names of their members; the first that has them all draws it. */
 const VIEWS = [
+  [["each"], eachView],
   [["gaps", "filled"], gapsView],
   [["tags", "words"], tagsView],
   [["choices", "probabilities"], choicesView],
@@ -32,6 +33,7 @@ export function answerView(answer, tools) {
 
 /** The words of an answer, for the live line and for comparisons. */
 export function answerText(answer) {
+  if (answer.each) return answer.each.map(answerText).join(", ");
   if (answer.tags) return answer.words.map((word, n) => `${word}/${answer.tags[n]}`).join(" ");
   if (answer.hits) return answer.hits.length ? answer.hits[0].text : "";
   if (answer.near) return answer.near.map(({ word }) => word).join(", ");
@@ -62,6 +64,12 @@ function labelsView({ label, all }) {
 
 function choicesView({ choices, probabilities, number: chosen }) {
   return shares(choices.map((word, n) => ({ word, share: probabilities[n], written: n + 1 === chosen })));
+}
+
+/** An answer for each picture of a sequence, in their order. */
+function eachView({ each }, { draft }) {
+  return make("ol", { class: "use-each" }, ...each.map((answer, n) => make("li", {},
+    make("img", { src: draft.askedPictures?.[n]?.url ?? "", alt: say("use.nth_picture", { n: n + 1 }) }), answerView(answer, { draft }))));
 }
 
 /** One number or one word, large, with its probability. */

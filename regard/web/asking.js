@@ -58,8 +58,8 @@ async function answerTo(source, { model, input, options, lines }, { signal, onTe
     return answers[0];
   }
   if (streams(model, options)) return streamed(source, { model, input, options }, { signal, onText });
-  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: wrap(input), options }, { signal });
-  return answers[0];
+  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: model.together ? input : wrap(input), options }, { signal });
+  return model.together ? { each: answers } : answers[0];
 }
 
 /** A list of texts is one input, unless it is said to be. */
@@ -88,6 +88,12 @@ async function streamed(source, { model, input, options }, { signal, onText }) {
   return { [member]: text, ...(ended === "length" && !writes ? { unfinished: 1 } : {}) };
 }
 
+/** The answer that a trace tells. */
+export function answerOf({ verb }, trace) {
+  const member = { translate: "translation", caption: "caption" }[verb] ?? "answer";
+  return { [member]: trace.facts.answer };
+}
+
 /** The options that an explanation takes, of those that were chosen; it begins with tokens, not with a text. */
 function lookOptions(model, options) {
   const known = model.look?.properties ?? {};
@@ -95,11 +101,11 @@ function lookOptions(model, options) {
 }
 
 /** What to ask for to see where a model looked while it gave this answer; null where it cannot be shown. */
-export function lookQuestion({ model, input, options }, answer, forced = {}) {
+export function lookQuestion({ model, input, options }, answer) {
   if (!model.can?.includes("explain")) return null;
   const base = { model: model.name, verb: model.verb };
   if (model.verb === "write") return { ...base, input: answer.text, options: { length: 1, temperature: 0 } };
-  return { ...base, input: wrap(input), options: { ...lookOptions(model, options), ...forced } };
+  return { ...base, input: wrap(input), options: lookOptions(model, options) };
 }
 
 /** Where a model looked while it gave this answer, or null where it cannot be shown. */

@@ -58,10 +58,14 @@ function highest(values) {
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Whether the page is dark: as the reader chose, or else as the system is. */
-function isDark() {
+/** Whether the screen is dark: as the reader chose, or else as the system is. */
+export function isScreenDark() {
   const { theme } = document.documentElement.dataset;
-  return !printing() && (theme === "dark" || (theme !== "light" && dark.matches));
+  return theme === "dark" || (theme !== "light" && dark.matches);
+}
+
+function isDark() {
+  return !printing() && isScreenDark();
 }
 
 /** Paper is white, narrow, and shows what nobody scrolled to. */

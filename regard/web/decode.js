@@ -1,12 +1,12 @@
 // The screen of the search: its tree as it was searched; a branch that was left out can be forced, and the search goes on from there.
 
+import { forceTokens, forcedTokens, undoForced } from "./forced.js";
 import { make } from "./make.js";
 import { describe, explain, findPath, readTree, textOf, tokensOf } from "./search_tree.js";
 import { number, say } from "./strings.js";
 import { treeTable, treeView } from "./tree_view.js";
 
 const trees = new WeakMap(); // of every trace that is shown: trees by what was forced, and how many beams there were
-const AS_ASKED = "-", FREE = "free"; // what was forced before: nothing more than was asked, or nothing at all
 const WIDTHS = [1, 2, 3, 4, 5, 6, 8, 10];
 
 /** Whether the search of this answer can be shown: it came with the file, or the server's model searches. */
@@ -16,7 +16,7 @@ export function canShowTree(context) {
 
 /** Draw the tree of the answer's search. */
 export async function drawDecode(section, context) {
-  const { state, signal, tell, source } = context, forced = forcedTokens(context);
+  const { state, signal, tell, source } = context, forced = forcedTokens(state);
   const [free, tree] = await Promise.all([searchTree(context, []), searchTree(context, forced)]);
   if (signal.aborted) return;
   const live = source.live, chosen = chosenPlace(tree, state, forced);
@@ -52,23 +52,11 @@ export async function drawDecode(section, context) {
 
 /** Force the search along a hypothesis; what was forced before is in the history, and in the button to undo it. */
 function force(context, tree, place) {
-  const { state, change } = context;
-  return change({ forced: tokensOf(tree, place).join(","), hypothesis: "", before: [...before(state), state.forced || AS_ASKED].join(";") }, { step: true });
-}
-
-function before(state) {
-  return state.before === "" ? [] : state.before.split(";");
+  return context.change({ ...forceTokens(context.state, tokensOf(tree, place)), hypothesis: "" }, { step: true });
 }
 
 function undo(context) {
-  const earlier = before(context.state), last = earlier.at(-1) ?? FREE;
-  return context.change({ forced: last === AS_ASKED ? "" : last, before: earlier.slice(0, -1).join(";"), hypothesis: "" }, { step: true });
-}
-
-/** What the search is forced to begin with: what was chosen here, or else what the answer was already forced to begin with. */
-function forcedTokens({ trace, state, source }) {
-  if (!state.forced) return (source.live ? questionOf(trace, state).options?.prefix : null) ?? [];
-  return state.forced.split(",").filter((part) => /^\d+$/.test(part)).map(Number);
+  return context.change({ ...undoForced(context.state), hypothesis: "" }, { step: true });
 }
 
 function chosenPlace(tree, state, forced) {

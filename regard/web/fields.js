@@ -1,7 +1,7 @@
 // Fields of a form, made from JSON schemas: texts, lines, lists, choices, numbers by name; pictures lie in picture_field.js.
 
 import { make } from "./make.js";
-import { pictureField } from "./picture_field.js";
+import { pictureField, picturesField } from "./picture_field.js";
 import { say } from "./strings.js";
 
 const FEW = 12; // choices that are shown as a list; more are searched by typing
@@ -22,7 +22,7 @@ export function sayFirst(...names) {
 /** The field of one input: `{element, read, focus}`; `read` gives null as long as something is missing. */
 export function inputField(model, draft, events) {
   const schema = model.inputs.anyOf?.find(({ type }) => type === "string") ?? model.inputs;
-  if (schema.contentEncoding === "base64") return pictureField(model, draft, events);
+  if (schema.contentEncoding === "base64") return model.together ? picturesField(draft, events) : pictureField(model, draft, events);
   if (schema.enum) return choiceField(model, schema.enum, draft, events);
   if (schema.type === "object") return rowField(model, draft, events);
   if (schema.type === "array") return severalField(model, schema, draft, events);
@@ -87,6 +87,15 @@ function severalField(model, schema, draft, events) {
   const read = () => (draft.texts.every((text) => text.trim()) ? [...draft.texts] : null);
   const put = (texts) => { draft.texts.splice(0, draft.texts.length, ...texts); fill(); };
   return { element: holder, read, focus: () => holder.querySelector("textarea, input").focus(), put };
+}
+
+/** Where an embedder searches: lines that the reader types. */
+export function linesField(draft, events) {
+  const id = unique("lines");
+  draft.lines ??= say("use.example_lines");
+  const box = make("textarea", { id, class: "use-box", rows: "4", dir: "auto", oninput: () => { draft.lines = box.value; events.onInput(); } });
+  box.value = draft.lines;
+  return make("div", { class: "use-field use-lines" }, make("label", { for: id }, say("use.lines")), box);
 }
 
 function button(name, onclick, gaps = {}) {

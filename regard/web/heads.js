@@ -2,7 +2,7 @@
 
 import { make, moved } from "./make.js";
 import { scaleName } from "./alignment.js";
-import { attentionOf, attentionsWithHeads, pixels, printing, scaleOf } from "./data.js";
+import { attentionOf, attentionsWithHeads, isScreenDark, pixels, printing, scaleOf } from "./data.js";
 import { drawing, exportBar, plain, tag } from "./export.js";
 import { help } from "./glossary.js";
 import { besideControl } from "./measures.js";
@@ -17,7 +17,7 @@ const ACROSS = 12, SIDE = 96, GAP = 26; // of the drawing for a file: heads in a
 export async function drawHeads(section, context) {
   const { state, tell, signal } = context, heads = listed(context);
   const groups = state.sort === "place" ? byAttention(heads) : [["", heads]];
-  const tiles = [];
+  const tiles = [], drawn = printing() ? picturesOf(section) : new Map();
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
@@ -34,13 +34,42 @@ export async function drawHeads(section, context) {
   for (const [name, members] of groups) {
     const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, context, named: !name }));
     tiles.push(...made);
-    const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
-    holder.append(name ? make("div", {}, make("h2", {}, named(name, context.trace)), drawn) : drawn);
+    const group = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
+    holder.append(name ? make("div", {}, make("h2", {}, named(name, context.trace)), group) : group);
   }
-    const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
+  const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
   if (tiles.length) tiles[current].tabIndex = 0;
-  if (printing()) await Promise.all(tiles.map((each) => draw(each, context)));
+  if (printing()) await drawForPaper(section, tiles, drawn, context);
   else tiles.forEach((each) => watcher.observe(each));
+}
+
+/** The pictures that are drawn already, by their heads; dark ones are of no use on paper. */
+function picturesOf(section) {
+  const tiles = isScreenDark() ? [] : section.querySelectorAll(".tiles [data-drawn]");
+  return new Map([...tiles].map((tile) => [nameOf(tile), tile.querySelector("canvas")]));
+}
+
+function nameOf({ dataset }) {
+  return `${dataset.name}/${dataset.head}`;
+}
+
+/** Draw every head for paper, which does not wait: what is not unpacked, or fetched, by then is said to be missing. */
+async function drawForPaper(section, tiles, drawn, context) {
+  const note = make("p", { class: "missing" });
+  const count = () => {
+    const missing = tiles.filter((tile) => !("drawn" in tile.dataset)).length;
+    note.textContent = say("heads_missing", { n: missing, all: tiles.length });
+    note.hidden = !missing;
+  };
+  for (const tile of tiles) {
+    const canvas = drawn.get(nameOf(tile));
+    if (!canvas) continue;
+    tile.querySelector("canvas").replaceWith(canvas);
+    tile.dataset.drawn = "";
+  }
+  section.prepend(note);
+  count();
+  await Promise.all(tiles.map((tile) => draw(tile, context).then(count)));
 }
 
 /** The measure written below each picture. */
@@ -102,6 +131,7 @@ async function draw(button, context) {
   canvas.width = shown.columns.length;
   canvas.height = shown.rows.length;
   canvas.getContext("2d").putImageData(pixels(shown, scaleOf(shown, scaleName(shown.attention, state))), 0, 0);
+  button.dataset.drawn = "";
 }
 
 /** The numbers of every head beside their controls, and all pictures as one. */

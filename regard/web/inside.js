@@ -8,7 +8,7 @@ import { named } from "./names.js";
 import { stepSvg } from "./pictures.js";
 import { productsOf, recompute, vectorsOf } from "./score.js";
 import { strip } from "./strip.js";
-import { number, percent, say } from "./strings.js";
+import { number, percent, say, withMinus } from "./strings.js";
 import { walkThrough } from "./walk.js";
 
 /** Fill the section with the arithmetic of one head at one token. */
@@ -146,7 +146,7 @@ function verdict(inside, step, { model, rounded }) {
   const fine = difference < (rounded ? 1e-3 : 1e-4);
   const words = difference === 0 ? "exactly" : fine ? "check" : "differs";
   return make("p", { id: "check", class: fine ? "good" : "bad", "data-difference": difference },
-    say(words, { difference: difference.toExponential(0) }));
+    say(words, { difference: withMinus(difference.toExponential(0)) }));
 }
 
 function candidates(prediction, trace) {

@@ -2,9 +2,10 @@
 
 import { buildControls, fillControls, names } from "./controls.js";
 import { whenRecoloured } from "./data.js";
+import { canForce, forcedTokens } from "./forced.js";
 import { fillFrame, hideTrouble, showTrouble, tell } from "./frame.js";
 import { make } from "./make.js";
-import { SCREENS, screensOf } from "./screens.js";
+import { OF_ANSWERS, SCREENS, screensOf } from "./screens.js";
 import { SourceError, openSource } from "./source.js";
 import { QUESTION, addressOf, change, namedScreen, onChange, readAddress, settle, state } from "./state.js";
 import { say, speak } from "./strings.js";
@@ -20,7 +21,7 @@ let asking = null; // of the question in the address
 /** Show a trace on every screen, as the answer to the question that `changes` name. */
 async function show(trace, changes = {}, { step = true } = {}) {
   Object.assign(context, { trace, awaited: false });
-  Object.assign(state, { at: "", token: "0", forced: "", before: "", hypothesis: "", opened: "", other: "", beside: "" });
+  Object.assign(state, { at: "", token: "0", part: "", forced: "", before: "", hypothesis: "", opened: "", other: "", beside: "" });
   settle(trace, screensOf(context));
   await change(changes, { step });
 }
@@ -45,7 +46,21 @@ async function draw() {
   } catch (error) {
     if (!signal.aborted) report(error, draw);
   }
-  if (!signal.aborted) find("main").removeAttribute("aria-busy");
+  if (signal.aborted) return;
+  find("main").removeAttribute("aria-busy");
+  if (isOutdated()) await ask(context.trace.question);
+}
+
+/** Whether another answer is shown than the one that is forced now: the search was forced elsewhere since. */
+function isOutdated() {
+  const { trace } = context;
+  return source.live && OF_ANSWERS.includes(state.screen) && Boolean(trace?.question) && trace.forced !== forcedOf(trace.question);
+}
+
+/** What the address forces the answer to a question to begin with, if the model's answers can be forced. */
+function forcedOf({ model, verb }) {
+  const able = context.models.filter((one) => one.can.includes("explain") && (!verb || one.verb === verb));
+  return canForce(able.find(({ name }) => !model || name === model)) ? forcedTokens(state).join(",") : "";
 }
 
 /** Some screens show some attentions only. */
@@ -88,19 +103,25 @@ async function arrive() {
   if (context.awaited) await ask();
 }
 
-/** Ask the question in the address. */
-async function ask() {
+/** The question in the address; of a text of several sentences, one of them may be looked at. */
+function questionInAddress() {
+  const { part, input, options, ...others } = Object.fromEntries(QUESTION.map((name) => [name, state[name] || undefined]));
+  return { ...others, inputs: part ?? input, options: options ? JSON.parse(options) : undefined };
+}
+
+/** Ask a question again, or the one in the address. */
+async function ask(question = questionInAddress()) {
   asking?.abort();
   asking = new AbortController();
   const { signal } = asking;
-  const question = Object.fromEntries(QUESTION.map((name) => [name, state[name] || undefined]));
+  const { part, forced, before } = state;
   tell(say("asking"));
   try {
-    const options = question.options ? JSON.parse(question.options) : undefined;
-    const trace = await (question.input ? source.explain({ ...question, options }, { signal }) : source.open(state.opened, { signal }));
-    if (!signal.aborted) await show(trace, {}, { step: false });
+    const asked = { ...question, input: question.inputs, forced: forcedOf(question) };
+    const trace = await (question.inputs ? source.explain(asked, { signal }) : source.open(state.opened, { signal }));
+    if (!signal.aborted) await show(trace, { part, forced, before }, { step: false });
   } catch (error) {
-    if (!signal.aborted) report(error, ask);
+    if (!signal.aborted) report(error, () => ask(question));
   }
 }
 

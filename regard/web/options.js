@@ -2,7 +2,7 @@
 
 import { make } from "./make.js";
 import { sayFirst, unique } from "./fields.js";
-import { say } from "./strings.js";
+import { say, withMinus } from "./strings.js";
 
 /** The options of a schema as closed details, or nothing where there are none; `draft.options` holds what was changed. */
 export function optionFields(model, draft, { without = [], onInput }) {
@@ -95,5 +95,5 @@ const CONTROLS = {
 function shownDefault({ default: value }) {
   if (value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length)) return say("use.automatic");
   if (typeof value === "boolean") return say(value ? "use.yes" : "use.no");
-  return sayFirst(`use.value_${value}`, String(value));
+  return typeof value === "number" ? withMinus(String(value)) : sayFirst(`use.value_${value}`, String(value));
 }

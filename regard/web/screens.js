@@ -31,6 +31,9 @@ export const SCREENS = {
   trust: { draw: drawTrust, fits: ({ source, models }) => source.live && models.length > 0 },
 };
 
+/** The screens that draw one answer, as it was given. */
+export const OF_ANSWERS = ["graph", "image", "alignment", "heads", "inside"];
+
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */
 export function screensOf(context) {
   return Object.keys(SCREENS).filter((name) => SCREENS[name].fits(context));

@@ -90,10 +90,12 @@ class ServerSource {
     return this.get(`/v1/explain/${encodeURIComponent(id)}/view`, { signal });
   }
 
-  async explain({ model, verb, input, options }, { signal } = {}) {
-    const asked = { model, verb, inputs: input, options };
-    const answer = await this.call("/v1/explain", { ...asked, view: true }, { signal });
-    return Object.assign(answer.view, { question: asked });
+  /** The trace of an answer, which may be forced to begin with tokens, by their ids with commas between them. */
+  async explain({ model, verb, input, options, forced = "" }, { signal } = {}) {
+    const question = { model, verb, inputs: input, options };
+    const begun = forced ? { options: { ...options, prefix: forced.split(",").map(Number) } } : {};
+    const answer = await this.call("/v1/explain", { ...question, ...begun, view: true }, { signal });
+    return Object.assign(answer.view, { question, forced });
   }
 
   /** Fill in the vectors of one attention, and what the model predicted. */

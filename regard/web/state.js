@@ -9,8 +9,8 @@ const CHOICES = {
   drawn: ["tree", "table"],
 };
 
-/** What names a question to a model; the rest is how its answer is looked at. */
-export const QUESTION = ["model", "verb", "input", "options"];
+/** What names a question to a model, `part` being the sentence of a longer input that is looked at; the rest is how the answer is looked at. */
+export const QUESTION = ["model", "verb", "input", "options", "part"];
 
 export const state = {};
 const watchers = [];
@@ -22,7 +22,7 @@ let pending = 0;
 /** What is shown unless the address says otherwise: a function of the trace, and of the screens that fit it. */
 export function defaultsOf(trace, screens) {
   return {
-    model: "", verb: "", input: "", options: "", cut: "",
+    model: "", verb: "", input: "", options: "", part: "", cut: "",
     screen: screens[0] ?? "", attention: trace?.attentions[trace.first]?.name ?? "", head: "mean", level: trace?.level ?? "word",
     specials: "0", share: "0", scale: "auto", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "map",
     zoom: "", over: "", unfolded: "", sentence: "", beside: trace?.other ? "o" : "", opened: "", other: "", theme: "auto", pair: "",
@@ -61,7 +61,7 @@ export function onChange(call) {
 /** The address of what would be shown after these changes; a long input stays out of it. */
 export function addressOf(changes) {
   const next = { ...state, ...waiting, ...changes };
-  if (next.input.length > LONGEST) Object.assign(next, { input: "", cut: "1" });
+  if (next.input.length > LONGEST) Object.assign(next, { input: "", part: "", cut: "1" });
   const parts = Object.keys(defaults).filter((name) => next[name] !== defaults[name]);
   return "#" + parts.map((name) => `${name}=${encodeURIComponent(next[name])}`).join("&");
 }

@@ -79,22 +79,27 @@ function formatter(name, options) {
   return formatters.get(key);
 }
 
+/** Written numbers with the minus sign in the place of the hyphen, which browsers write in most languages. */
+export function withMinus(text) {
+  return text.replaceAll("-", "−");
+}
+
 /** A number with so many decimals, as the language writes it. */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return formatter(digits, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+  return withMinus(formatter(digits, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value));
 }
 
 /** A number of any size in four figures; large ones grouped, small ones with a power of ten. */
 export function shortNumber(value) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size && (size < 1e-3 || size >= 1e9)) return value.toLocaleString(language, { notation: "scientific", maximumSignificantDigits: 3 });
-  return value.toLocaleString(language, size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
+  if (size && (size < 1e-3 || size >= 1e9)) return withMinus(value.toLocaleString(language, { notation: "scientific", maximumSignificantDigits: 3 }));
+  return withMinus(value.toLocaleString(language, size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 }));
 }
 
 /** One decimal; what would round to nothing but is something says so. */
 export function percent(value) {
   if (value > 0 && value < 0.0005) return `< ${percent(0.001)}`;
-  return formatter("percent", { style: "percent", maximumFractionDigits: 1 }).format(value);
+  return withMinus(formatter("percent", { style: "percent", maximumFractionDigits: 1 }).format(value));
 }

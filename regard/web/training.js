@@ -162,9 +162,15 @@ function curveParts(context) {
     score.update(say("score_title", { name: shown }), [{ name: shown, points: pointsOf(curves, "evaluation", shown) }], thinned("evaluation"));
     rate.update(say("rate_title"), [{ name: say("rate_title"), points: pointsOf(curves, "training", "rate") }]);
     speed.figure.hidden = !unit;
-    if (unit) speed.update(say("speed_title", { unit: unit.replace("_per_second", "") }), [{ name: unit, points: pointsOf(curves, "training", unit) }]);
+    if (unit) speed.update(speedTitle(unit), [{ name: speedTitle(unit), points: pointsOf(curves, "training", unit) }]);
   };
   return { elements: [label, grid], update };
+}
+
+/** The speed in words: the unit that is counted stands in the name of the measurement. */
+function speedTitle(measurement) {
+  const unit = measurement.replace("_per_second", ""), name = `unit_${unit}`, words = say(name);
+  return say("speed_title", { unit: words === name ? unit : words });
 }
 
 /** All drawn numbers by step. */
@@ -174,7 +180,7 @@ function numberTable({ curves }, chosen) {
     [`${say("loss_title").split(/ ?:/)[0]}, ${say("loss_training")}`, pointsOf(curves, "training", lossOf(curves))],
     [`${say("loss_title").split(/ ?:/)[0]}, ${say("loss_validation")}`, pointsOf(curves, "evaluation", "loss")],
     [score, pointsOf(curves, "evaluation", score)], [say("rate_title"), pointsOf(curves, "training", "rate")],
-    ...(unit ? [[say("speed_title", { unit: unit.replace("_per_second", "") }), pointsOf(curves, "training", unit)]] : []),
+    ...(unit ? [[speedTitle(unit), pointsOf(curves, "training", unit)]] : []),
   ].filter(([, points]) => points.length).map(([name, points]) => [name, new Map(points)]);
   const steps = [...new Set(columns.flatMap(([, points]) => [...points.keys()]))].sort((a, b) => b - a);
   return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": say("numbers_caption") }, make("table", {},

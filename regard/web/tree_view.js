@@ -32,11 +32,10 @@ export function treeView(tree, chosen, { pick, hear }) {
 
   const placeOf = (event) => event.target.closest?.("[data-place]")?.dataset.place;
   element.addEventListener("click", (event) => { if (placeOf(event)) pick(Number(placeOf(event))); });
-  element.addEventListener("focusin", (event) => {
-    if (!placeOf(event)) return;
-    mark(Number(placeOf(event)));
-    hear(focused);
-  });
+  boxes.forEach((each, place) => each.addEventListener("focus", () => { // on the drawing it would make that a stop of the Tab key
+    mark(place);
+    hear(place);
+  }));
   element.addEventListener("pointerover", (event) => { if (placeOf(event)) hear(Number(placeOf(event))); });
   element.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -55,14 +55,41 @@ class TrustView {
 
   /** Show what was measured before, or is being measured. */
   async resume() {
-    this.result.replaceChildren();
-    this.status.textContent = "";
-    const known = jobs.get(this.name);
+    const { name } = this, known = jobs.get(name);
+    this.reset();
     this.id = known?.id ?? "";
     if (known) {
       this.show(known);
-      await this.look();
-    } else this.context.tell(say("trust_lead"), { hint: true });
+      return this.look();
+    }
+    this.context.tell(say("trust_lead"), { hint: true });
+    const listed = await this.find();
+    if (!listed || name !== this.name || this.id) return; // another language was chosen, or a check was begun meanwhile
+    this.id = listed.id;
+    this.show(listed);
+  }
+
+  /** Nothing is measured yet. */
+  reset() {
+    clearTimeout(this.timer);
+    this.result.replaceChildren();
+    this.status.textContent = "";
+    this.begin.hidden = this.announced = false;
+    this.begin.textContent = say("trust_begin");
+    this.cancel.hidden = this.progress.hidden = true;
+  }
+
+  /** The newest check of this model that the server knows, unless it came to nothing: somebody, or this page before, began it. */
+  async find() {
+    const { source, signal } = this.context, { model } = this;
+    const query = new URLSearchParams({ model: model.name, verb: model.verb, ...(model.languages.length ? { to: this.to.value } : {}) });
+    try {
+      const { jobs: listed } = await source.get(`/v1/trust?${query}`, { signal });
+      return listed.find(({ status }) => [...OPEN, "finished"].includes(status));
+    } catch (error) {
+      this.report(error);
+      return null;
+    }
   }
 
   async ask() {
@@ -100,7 +127,10 @@ class TrustView {
       const job = await source.get(`/v1/trust/${encodeURIComponent(id)}`, { signal });
       if (!signal.aborted && id === this.id) this.show(job);
     } catch (error) {
-      if (error.status === 404) jobs.delete(this.name);
+      if (error.status === 404) {
+        jobs.delete(this.name);
+        this.reset();
+      }
       this.report(error);
     }
   }

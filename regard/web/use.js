@@ -1,9 +1,10 @@
 // The first screen: ask a model, see its answer grow, and see at which words each word looked.
 
 import { AnswerBox } from "./answer_box.js";
-import { Asker, UNSTREAMED, lookQuestion, sentencesOf, streams } from "./asking.js";
+import { Asker, UNSTREAMED, answerOf, lookQuestion, sentencesOf, streams } from "./asking.js";
 import { answerText, hasGap } from "./answers.js";
-import { inputField, sayFirst, unique } from "./fields.js";
+import { inputField, linesField, sayFirst, unique } from "./fields.js";
+import { canForce, forceTokens, forcedTokens, undoForced } from "./forced.js";
 import { Languages } from "./languages.js";
 import { make, shorten } from "./make.js";
 import { modelTitle } from "./model_names.js";
@@ -50,8 +51,9 @@ class Desk {
   constructor(model) {
     this.model = model;
     this.draft = { texts: [], options: {}, numbers: null, picture: null, asked: null, lines: null };
-    this.result = null; // {question, answer, trace, part, parts}
-    this.history = []; // results before a word was chosen
+    this.result = null; // {question, answer, trace, part, parts, forced}
+    this.history = []; // results before a text was continued from a chosen word
+    this.answers = new Map(); // results of the question by what they were forced to begin with
     this.pending = null; // the question that is being answered
     this.trouble = null;
     this.timer = 0;
@@ -81,7 +83,7 @@ class Desk {
     const example = model.reads === "picture" ? [] : [make("button", { type: "button", onclick: () => this.tryExample() }, say("use.example"))];
     const top = make("div", { class: "use-top" }, ...(models.length > 1 ? [this.chooser(models)] : []), this.languages.element);
     const form = make("form", { class: "use-form", "aria-label": say("use.form"), novalidate: true, onsubmit: (event) => { event.preventDefault(); this.ask(); } },
-      top, this.field.element, ...this.lines(events), make("div", { class: "use-buttons" }, this.send, ...example), this.troubled);
+      top, this.field.element, ...(model.verb === "embed" ? [linesField(draft, events)] : []), make("div", { class: "use-buttons" }, this.send, ...example), this.troubled);
     const options = optionFields(model, draft, { without: ["to", ...(model.streams ? UNSTREAMED[model.verb] ?? [] : [])], onInput: () => this.typed() });
     this.box = new AnswerBox(this);
     this.root = make("div", { class: "use" }, form, this.box.element, ...(options ? [options] : []));
@@ -110,18 +112,9 @@ class Desk {
   async choose({ name, verb, task }) {
     const other = desks.get(keyOf({ name, verb })), same = task === this.model.task;
     const input = other?.addressed ?? (same ? this.addressed : "") ?? "";
-    await this.context.show(other?.result?.trace ?? null, { model: name, verb, input, options: "" });
+    const chosen = other?.result ? other.placed(other.result) : {};
+    await this.context.show(other?.result?.trace ?? null, { model: name, verb, input, options: "", ...chosen });
     document.getElementById(shown.desk.chosen)?.focus();
-  }
-
-  /** Where an embedder searches: lines that the reader types. */
-  lines(events) {
-    if (this.model.verb !== "embed") return [];
-    const id = unique("lines");
-    this.draft.lines ??= say("use.example_lines");
-    const box = make("textarea", { id, class: "use-box", rows: "4", dir: "auto", oninput: () => { this.draft.lines = box.value; events.onInput(); } });
-    box.value = this.draft.lines;
-    return [make("div", { class: "use-field use-lines" }, make("label", { for: id }, say("use.lines")), box)];
   }
 
   tryExample() {
@@ -181,10 +174,27 @@ class Desk {
       this.field.put(this.textsOf(input));
       this.unasked = true;
     }
-    if (this.context.awaited || (!this.unasked && !this.pending)) return;
+    const forcedElsewhere = this.result && !this.pending && !this.isNamed(this.result);
+    if (this.context.awaited || (!this.unasked && !this.pending && !forcedElsewhere)) return;
     this.unasked = false;
     if (this.asker.busy || this.field.read() === null) return;
-    this.ask();
+    this.ask({ named: true });
+  }
+
+  /** What the address forces an answer of this model to begin with. */
+  forced() {
+    return canForce(this.model) ? forcedTokens(this.context.state).join(",") : "";
+  }
+
+  /** Whether the address names this result: its sentence, and what it was forced to begin with. */
+  isNamed(result) {
+    const { part } = this.context.state;
+    return result.forced === this.forced() && (part === this.placed(result).part || (part === "" && result.part === 0));
+  }
+
+  /** How the address names a result of its question. */
+  placed({ part, parts, forced, before }) {
+    return { part: parts.length > 1 ? parts[part] : "", forced, before };
   }
 
   question() {
@@ -194,8 +204,8 @@ class Desk {
     return { model: this.model, input, options, lines };
   }
 
-  /** Ask what the form holds; only the newest question is answered. `alone`: nobody pressed a button. */
-  async ask({ alone = false } = {}) {
+  /** Ask what the form holds; only the newest question is answered. `alone`: nobody pressed a button; `named`: the address chooses. */
+  async ask({ alone = false, named = false } = {}) {
     clearTimeout(this.timer);
     const question = this.question();
     if (question.input === null) {
@@ -204,26 +214,48 @@ class Desk {
     }
     this.pending = question;
     this.looker.cancel();
-    this.draft.asked = [...this.draft.texts];
-    this.address(question);
+    Object.assign(this.draft, { asked: [...this.draft.texts], askedPictures: this.draft.pictures });
+    const begun = this.begin(question, named && this.inputInAddress(question) === this.addressed);
+    this.address(question, this.placed(begun));
     this.languages.detect(this.draft.texts[0] ?? "", this.context.signal);
     this.fail(null);
     this.box.wait(true);
     try {
-      const endless = new AbortController().signal; // a redraw does not end it; `follow` does, or a newer question
-      const answer = await this.asker.ask(question, { signal: endless, onText: (text) => { if (this.pending === question) this.box.grow(text); } });
-      if (answer === null || this.pending !== question) return;
+      const told = begun.forced && begun.parts.length === 1 ? await this.askForced(begun) : await this.askFreely(question);
+      if (told === null || this.pending !== question) return;
       this.pending = null;
       this.history = [];
-      this.result = { question, answer, trace: null, part: 0, parts: this.partsOf(question) };
+      this.result = { ...begun, answer: told.answer };
       this.show();
       this.context.tell(this.sentence());
-      await this.look();
+      if (told.trace) await this.take(this.result, told.trace);
+      else await this.look();
     } catch (error) {
       if (this.pending !== question && this.pending !== null) return;
       if (alone && error.status === 422) this.refuse(error);
-      else this.fail(error, () => this.ask());
+      else this.fail(error, () => this.ask({ named: true }));
     }
+  }
+
+  /** A result without its answer, which begins as the address says if that is about the same question. */
+  begin(question, named) {
+    const parts = this.partsOf(question), { part, before } = this.context.state;
+    if (named) return { question, trace: null, parts, part: Math.max(0, parts.indexOf(part)), forced: this.forced(), before };
+    this.answers.clear();
+    return { question, trace: null, parts, part: 0, forced: "", before: "" };
+  }
+
+  /** Ask for an answer, which may grow; a redraw does not end it, but leaving the screen does, or a newer question. */
+  async askFreely(question) {
+    const onText = (text) => { if (this.pending === question) this.box.grow(text); };
+    const answer = await this.asker.ask(question, { signal: new AbortController().signal, onText });
+    return answer && { answer, trace: null };
+  }
+
+  /** Ask for an answer with its trace, which tells it: the beginning of both is forced. */
+  async askForced({ question, forced }) {
+    const trace = await this.asker.run(new AbortController().signal, (signal) => this.context.source.explain({ ...lookQuestion(question), forced }, { signal }));
+    return trace && { answer: answerOf(this.model, trace), trace };
   }
 
   /** The answer as the live line says it. */
@@ -238,33 +270,44 @@ class Desk {
 
   /** Ask where the model looked while it gave the answer that is shown, or one part of it. */
   async look() {
-    const { result } = this, { question, answer, parts, part, prefix } = result;
+    const { result } = this, { question, answer, parts, part, forced } = result;
     const input = parts.length > 1 ? parts[part] : question.input;
-    const asked = lookQuestion({ ...question, input }, answer, prefix ? { prefix } : {});
-    if (!asked || tooLong(asked.input, this.context.facts)) return this.box.look(null);
+    const asked = lookQuestion({ ...question, input }, answer);
+    if (!asked || this.isTooLong(asked.input)) return this.box.look(null);
     this.box.lookAhead();
     try {
       const endless = new AbortController().signal;
-      const trace = await this.looker.run(endless, (signal) => this.context.source.explain(asked, { signal }));
-      if (trace === null || this.result !== result) return;
-      Object.assign(result, { trace });
-      await this.context.show(trace, {}, { step: false });
-      this.box.look(result);
+      const trace = await this.looker.run(endless, (signal) => this.context.source.explain({ ...asked, forced }, { signal }));
+      if (trace !== null && this.result === result) await this.take(result, trace);
     } catch (error) {
       if (this.result === result) this.box.look(null, error);
     }
   }
 
+  /** Whether the server does not explain so long a text; pictures have no letters. */
+  isTooLong(input) {
+    const most = this.context.facts?.limits?.explain_characters;
+    return this.model.reads !== "picture" && typeof input === "string" && most !== undefined && input.length > most;
+  }
+
+  /** Make a trace the one that every screen shows; an answer with a forced beginning is what its trace tells. */
+  async take(result, trace) {
+    result.trace = trace;
+    if (result.forced && result.parts.length === 1) result.answer = answerOf(this.model, trace);
+    this.answers.set(result.forced, result);
+    await this.context.show(trace, this.placed(result), { step: false });
+    if (result.forced) await this.show();
+    else this.box.look(result);
+  }
+
   /** Write on from what was chosen: `ids` are forced, and what is before them stays. */
   async force(ids, { word, row }) {
-    const before = this.result;
-    this.history.push(before);
-    this.result = { ...before, trace: null, forced: row, prefix: ids };
+    const changes = forceTokens(this.context.state, ids);
+    this.result = { ...this.result, ...changes, trace: null, row };
+    await this.context.change(changes, { quiet: true });
     await this.look();
-    if (!this.result.trace) return;
     const { trace } = this.result;
-    if (this.result.parts.length === 1) this.result.answer = { ...this.result.answer, translation: trace.facts.answer, answer: trace.facts.answer };
-    await this.show();
+    if (!trace) return;
     this.box.focusWord(row);
     this.context.tell(say("use.rewritten", { word, answer: trace.facts.answer }));
   }
@@ -279,23 +322,36 @@ class Desk {
     this.box.focusWord(row);
   }
 
-  /** Back to what was shown before a word was chosen. */
+  /** Whether there is something before the word that was chosen last. */
+  get canUndo() {
+    return this.history.length > 0 || Boolean(this.result?.forced);
+  }
+
+  /** Back to what was shown before a word was chosen; what this page does not know any more, the server answers again. */
   async undo() {
-    const before = this.history.pop();
-    if (!before) return;
+    const { row = 0, forced } = this.result, changes = forced ? undoForced(this.context.state) : {};
+    const before = forced ? this.answers.get(changes.forced) : this.history.pop();
     this.looker.cancel();
-    this.result = before;
-    if (this.model.verb === "write") this.field.put([before.question.input]);
-    if (before.trace) await this.context.show(before.trace, {}, { step: false });
-    await this.show();
-    this.box.focusWord(before.forced ?? 0);
-    this.context.tell(say("use.undone", { answer: before.trace?.facts.answer ?? answerText(before.answer) }));
+    if (before) {
+      this.result = { ...before, ...changes };
+      if (!forced) this.field.put([before.question.input]);
+      if (before.trace) await this.context.show(before.trace, this.placed(this.result), { step: false });
+      await this.show();
+    } else {
+      await this.context.change(changes, { quiet: true });
+      await this.ask({ named: true });
+    }
+    if (this.trouble) return;
+    this.box.focusWord(row);
+    this.context.tell(say("use.undone", { answer: this.result.trace?.facts.answer ?? answerText(this.result.answer) }));
   }
 
   /** Choose another sentence of a text. */
   async choosePart(part) {
     this.history = [];
-    this.result = { ...this.result, part, trace: null, prefix: null };
+    this.answers.clear();
+    this.result = { ...this.result, part, trace: null, forced: "", before: "" };
+    await this.context.change(this.placed(this.result), { quiet: true });
     this.show();
     await this.look();
   }
@@ -322,20 +378,20 @@ class Desk {
     this.box.note.textContent = error.message;
   }
 
-  address({ input, options }) {
-    const text = this.model.reads === "picture" ? "" : this.model.inputs.type === "object"
-      ? Object.entries(input).map(([name, value]) => `${name}=${value}`).join(",") : [input].flat().join("\t");
+  /** The input of a question as the address has it; pictures are too large for it. */
+  inputInAddress({ input }) {
+    if (this.model.reads === "picture") return "";
+    return this.model.inputs.type === "object" ? Object.entries(input).map(([name, value]) => `${name}=${value}`).join(",") : [input].flat().join("\t");
+  }
+
+  address(question, changes) {
+    const text = this.inputInAddress(question), { options } = question;
     const changed = Object.keys(options).length ? JSON.stringify(options) : "";
     this.addressed = text;
-    this.context.change({ screen: "use", model: this.model.name, verb: this.model.verb, input: text, options: changed }, { quiet: true });
+    this.context.change({ screen: "use", model: this.model.name, verb: this.model.verb, input: text, options: changed, ...changes }, { quiet: true });
   }
 
   get streamed() {
     return streams(this.model, this.draft.options);
   }
-}
-
-function tooLong(input, facts) {
-  const most = facts?.limits?.explain_characters;
-  return typeof input === "string" && most !== undefined && input.length > most;
 }

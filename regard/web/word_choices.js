@@ -14,7 +14,7 @@ export function canChoose(model, links) {
 }
 
 /** The candidates for a word: those of its first piece, or of another where it has several. */
-export async function wordChoices(context, links, row, { desk, text }) {
+export async function wordChoices(context, links, row, { desk, text, close }) {
   const { trace, source, signal } = context, unit = links.rows[row];
   if (!trace.predictions?.length) await source.steps(trace, links.attention.name, { signal });
   const element = make("div", { class: "use-alternatives", role: "group" });
@@ -28,7 +28,8 @@ export async function wordChoices(context, links, row, { desk, text }) {
         { pressed: chosen, title: chosen ? say("use.written") : say("use.write_on", { word: readable(written) }) });
     });
     const rank = prediction.rank < LISTED ? [] : [make("p", { class: "note" }, say("use.rank", { word: readable(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 }))];
-    element.replaceChildren(make("h3", {}, say("use.alternatives", { word: unit.text })), ...pieces(show, piece),
+    element.replaceChildren(make("button", { type: "button", class: "use-close", "aria-label": say("use.close"), onclick: close }, "×"),
+      make("h3", {}, say("use.alternatives", { word: unit.text })), ...pieces(show, piece),
       make("ul", { class: "use-candidates" }, ...listed), ...rank, make("p", { class: "note" }, say("use.begin_note")));
   };
   const pieces = (choose, current) => (unit.places.length < 2 ? [] : [make("div", { class: "scrubber", role: "group", "aria-label": say("use.pieces", { word: unit.text }) },

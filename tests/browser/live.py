@@ -60,6 +60,16 @@ def check_axe(one: Visit) -> None:
     assert find_violations(one.page) == []
 
 
+def read_number(text: str) -> float:
+    """Return a number as the page writes it in English, with a minus sign."""
+    return float(text.replace("\u2212", "-").replace(",", ""))
+
+
+def write_number(value: float, digits: int = 3) -> str:
+    """Return a number as the page writes it in English, with a minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\u2212")
+
+
 def overflow(one: Visit) -> int:
     """Return by how many pixels the page is wider than its window."""
     return int(one.page.evaluate("document.documentElement.scrollWidth - innerWidth"))

@@ -256,6 +256,42 @@ def test_a_table_of_512_pieces_draws_what_is_in_sight_and_has_every_number(desk:
         assert float(cell.inner_text()) == pytest.approx(exact[row, column].item(), abs=6e-4)
 
 
+AT = """([x, y]) => {
+  const canvas = document.getElementById("matrix"), box = canvas.getBoundingClientRect();
+  const { left, top, cell } = canvas.dataset;
+  return [(x - box.left - left) / cell, (y - box.top - top) / cell];
+}"""
+
+
+def test_two_fingers_change_the_size_of_the_cells_around_them(visit: Callable, folder: Path):
+    one = visit(folder / "128.html", "#sentence=all", viewport={"width": 390, "height": 844}, has_touch=True)
+    one.page.locator("#matrix").scroll_into_view_if_needed()
+    size = lambda: float(one.page.locator("#matrix").get_attribute("data-cell"))  # noqa: E731
+    box = one.page.locator(".grid").bounding_box()
+    middle = [box["x"] + 0.6 * box["width"], box["y"] + 0.5 * box["height"]]
+    driver = one.page.context.new_cdp_session(one.page)
+
+    def touch(kind: str, *distances: float) -> None:
+        for distance in distances:
+            points = [{"x": middle[0] + side * distance, "y": middle[1], "id": n} for n, side in enumerate((-1, 1))]
+            driver.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    before, cell = size(), one.page.evaluate(AT, middle)
+    touch("touchStart", 20)
+    touch("touchMove", *range(22, 42, 2))
+    driver.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    one.settle()
+    assert size() == pytest.approx(2 * before, rel=0.1), "fingers twice as far apart"
+    assert one.page.evaluate(AT, middle) == pytest.approx(cell, abs=1), "what is between them stays there"
+    touch("touchStart", 60)
+    touch("touchMove", *range(58, 28, -2))
+    driver.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert size() == pytest.approx(before, rel=0.1)
+    assert f"zoom={size():g}" in one.page.url or size() == pytest.approx(before)
+    assert one.page.evaluate("visualViewport.scale") == 1, "the page itself is not zoomed"
+    assert one.wrong == []
+
+
 def test_files_hold_the_numbers_of_the_model(visit: Callable, file: Path, watched: Any, tmp_path: Path):
     one = visit(file, "#at=1,2", locale="en-GB")
     matrix, told = words_of(watched[0]), one.told()

@@ -9,7 +9,7 @@ import torch
 
 import regard
 from regard.interpret.words import group_items, merge
-from tests.browser.conftest import CROSS, saved
+from tests.browser.conftest import CROSS, Visit, saved
 from tests.browser.test_page import PIXELS, coloured
 from tests.serve.harness import Running, serving
 
@@ -151,6 +151,40 @@ def test_a_view_that_made_room_is_said_to_be_gone(visit: Callable, server: Runni
     server.server.state.explainer.views.__init__(1)
     one.page.click("[data-screen=inside]")
     one.page.locator("#trouble", has_text="ask again").wait_for()
+
+
+PAPER = """() => {
+  addEventListener("beforeprint", () => {
+    const part = getComputedStyle(document.querySelector("#unprinted")).display;
+    const missing = document.querySelector(".missing")?.textContent;
+    window.paper = [document.querySelectorAll(".tiles [data-drawn]").length, missing, part];
+  });
+}"""
+
+
+def print_page(one: Visit) -> list[Any]:
+    """Print the page, and return how many heads are on the paper, and what is said to be missing."""
+    one.page.evaluate(PAPER)
+    one.page.pdf()
+    return list(one.page.evaluate("window.paper"))
+
+
+def test_paper_says_what_was_not_fetched_by_the_time_it_was_printed(visit: Callable, server: Running):
+    one = visit(server.url, f"/{QUESTION}&screen=heads", viewport={"width": 390, "height": 200}, color_scheme="light")
+    one.page.locator(".tiles [data-drawn]").first.wait_for()
+    one.settle()
+    before = one.page.locator(".tiles [data-drawn]").count()
+    assert 0 < before < 6
+    drawn, line, _ = print_page(one)
+    assert drawn == before, "what was seen is printed"
+    words = "heads are not printed: they were never in sight. Scroll to them before you print."
+    assert line == f"{6 - before} of 6 {words}"
+    assert one.page.locator(".missing").count() == 0, "the screen has no such line"
+    one.page.click("[data-screen=alignment]")
+    one.page.locator("#matrix").wait_for()
+    one.settle()
+    assert print_page(one)[2] == "none", "all of it is on paper"
+    assert one.wrong == []
 
 
 def test_a_long_text_stays_out_of_the_address(visit: Callable, server: Running):

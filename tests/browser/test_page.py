@@ -15,7 +15,7 @@ from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.words import group_items, merge
-from tests.browser.conftest import CROSS
+from tests.browser.conftest import CROSS, saved
 
 
 def words_of(trace: Trace) -> torch.Tensor:
@@ -197,7 +197,7 @@ def test_steps_are_computed_again_in_the_page_and_agree(visit: Callable, file: P
     one = visit(file, f"#screen=inside&attention={CROSS}&head=0&token=1")
     check = one.page.locator("#check")
     assert float(check.get_attribute("data-difference")) < 1e-5
-    assert re.fullmatch(r"recomputed in this page = model's to \de-\d+", check.inner_text())
+    assert re.fullmatch(r"recomputed in this page = model's to \de\u2212\d+", check.inner_text())
     shares = one.page.locator("#ledger tbody td:nth-of-type(5)").all_inner_texts()
     step = watched[1].attentions[CROSS].step(0, 1)
     assert torch.allclose(torch.tensor([float(text) for text in shares]), step.weights, atol=6e-5)
@@ -205,6 +205,18 @@ def test_steps_are_computed_again_in_the_page_and_agree(visit: Callable, file: P
         "␣bl",
         f"{100 * watched[1].predictions[1].probability:.0f}%",
     ]
+
+
+def test_negative_numbers_have_a_minus_sign_in_the_page_and_a_hyphen_in_files(visit: Callable, file: Path):
+    one = visit(file, f"#screen=inside&attention={CROSS}&head=0&token=1")
+    shown = one.page.locator("#ledger tbody").inner_text()
+    assert re.search("\u2212\\d", shown)
+    assert not re.search(r"-\d", shown)
+    text = saved(one, "csv").decode("utf-8-sig")
+    assert re.search(r",-\d", text)
+    assert "\u2212" not in text
+    one.go(file, f"#screen=inside&attention={CROSS}&head=0&token=1&lang=fr")
+    assert re.search("\u2212\\d+,\\d", one.page.locator("#ledger tbody").inner_text())
 
 
 def test_other_scores_and_biases_are_computed_again_too(visit: Callable, tmp_path: Path):

@@ -59,6 +59,12 @@ BLANK = """() => {
 }"""
 
 
+MISSING = """() => {
+  const line = () => document.querySelector(".missing:not([hidden])")?.textContent ?? "";
+  addEventListener("beforeprint", () => { window.missing = line(); });
+}"""
+
+
 @pytest.mark.parametrize(("address", "least"), [("#screen=heads", 40), ("", 1), ("#screen=inside", 10)])
 def test_what_is_printed_is_whole_wherever_one_had_scrolled_and_on_white(visit: Callable, tmp_path, address, least):
     items = [Item(f" w{place}", word=place) for place in range(9)]
@@ -205,4 +211,25 @@ def test_heads_that_are_packed_are_unpacked_to_the_same_numbers(visit: Callable,
     for (row, column), shade in zip(places, one.page.evaluate(TILE, places), strict=True):
         share = float(weights[1, row, column] / weights[1].max())
         assert shade[:3] == pytest.approx(coloured(share, "light"), abs=3), (row, column)
+    assert one.wrong == []
+
+
+def test_heads_that_are_too_large_to_be_there_at_once_are_printed_wherever_one_had_scrolled(
+    visit: Callable, tmp_path: Path
+):
+    items = [Item(f" w{place}", word=place) for place in range(200)]
+    generator = torch.Generator().manual_seed(0)
+    weights = [
+        Weights(f"decoder.{layer}.cross", "target", "source", torch.rand(4, 200, 200, generator=generator).softmax(-1))
+        for layer in range(8)
+    ]
+    page.save(Trace("m", "t", {"source": items, "target": items}, weights), tmp_path / "packed.html")
+    one = visit(tmp_path / "packed.html", "#screen=heads", viewport={"width": 700, "height": 300}, color_scheme="dark")
+    one.page.locator(".tiles [data-drawn]").first.wait_for()
+    assert one.page.locator(".tiles button:not([data-drawn])").count() > 8, "most were never in sight"
+    one.page.evaluate(BLANK)
+    one.page.evaluate(MISSING)
+    one.page.pdf()
+    count, blank, _ = one.page.evaluate("window.blank")
+    assert (count, blank, one.page.evaluate("window.missing")) == (32, 0, "")
     assert one.wrong == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -98,6 +99,16 @@ def test_the_pixels_at_every_evaluation_are_the_numbers_of_its_trace(visit: Call
     one.wait_until("!location.hash.includes('evaluation=')")  # the newest evaluation needs no name
 
 
+def test_every_unit_that_a_training_counts_has_a_name_in_both_languages():
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "regard" / "tasks").rglob("*.py"))
+    units = set(re.findall(r'Step\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?counts=\{"(\w+)"', code))
+    assert {"tokens", "pictures", "frames"} <= units
+    for language in ("en", "fr"):
+        strings = [ROOT / "regard" / "web" / "strings" / f"{name}.{language}.js" for name in ("training", "trust")]
+        text = "".join(path.read_text(encoding="utf-8") for path in strings)
+        assert units <= set(re.findall(r"\bunit_(\w+):", text))
+
+
 CURVE = """([n, step, value]) => {
   const canvas = document.querySelectorAll("figure.curve > canvas")[n], ratio = window.devicePixelRatio;
   const { left, top, right, bottom, x, y } = JSON.parse(canvas.dataset.frame);
@@ -148,6 +159,8 @@ def test_the_address_brings_back_an_evaluation_in_french(visit: Callable, page_o
     one.page.locator("output", has_text="Étape 6, évaluation 2 sur 4").wait_for()
     assert one.page.locator("select[name=example]").input_value() == "1"
     assert state_of(one) == "Il est terminé, à l’étape 12."
+    assert one.page.locator("figure.curve h3").last.inner_text() == "Vitesse\u00a0: jetons par seconde"
+    assert "tokens" not in one.page.locator("#training").inner_text()
     check_axe(one)
     assert one.wrong == []
 

@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard.interpret.measure import fixed_answers
-from tests.browser.live import check_axe
+from tests.browser.live import check_axe, write_number
 from tests.interpret.looking import model as make_labeller
 from tests.serve.harness import Running, serving
 
@@ -34,6 +34,10 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     one = visit(server.url, "/#screen=trust&model=en-fr", color_scheme="light")
     one.page.get_by_role("button", name="Measure").click()
     one.page.locator("#trust-status", has_text=re.compile(r"Measuring: [1-9]")).wait_for()
+    one.page.reload()  # the page forgets, the server does not
+    one.page.locator("#trust-status", has_text=re.compile(r"Measuring: [1-9]")).wait_for()
+    assert one.page.get_by_role("progressbar").is_visible()
+    assert one.page.get_by_role("button", name="Measure").count() == 0
     one.page.get_by_role("button", name="Cancel").click()
     one.page.locator("#trust-status", has_text="Cancelled").wait_for()
     assert one.page.locator("table.trust").count() == 0
@@ -45,14 +49,17 @@ def test_a_check_is_cancelled_begun_again_and_said_in_words(visit: Callable, ser
     assert one.page.locator("#trust-gaps").count() == 0
     for number, finding in enumerate(job.findings):
         cells = rows.nth(number).locator("td").all_inner_texts()
-        assert cells[1] == f"{finding['value']:.2f}"
-        assert all(f"{control:.2f}".lstrip("-") in cells[2] for control in finding["controls"].values())
-        lead, low, high = (f"{finding[name]:.2f}".replace("-0.00", "0.00") for name in ("lead", "low", "high"))
-        assert cells[3].replace("\N{MINUS SIGN}", "-") == f"{lead} ({low} to {high})"
+        assert cells[1] == write_number(finding["value"], 2)
+        assert all(write_number(control, 2) in cells[2] for control in finding["controls"].values())
+        lead, low, high = (write_number(finding[name], 2) for name in ("lead", "low", "high"))
+        assert cells[3] == f"{lead} ({low} to {high})"
         verdict = {"good": "good", "weak": "hardly", "none": "no", "unsure": "cannot be told"}[finding["verdict"]]
         assert cells[5].startswith(f"{verdict} – ")
         if finding["verdict"] == "unsure":
             assert "With 20 sentences it cannot be told" in cells[5]
+    one.page.reload()
+    rows.nth(8).wait_for()
+    assert one.page.get_by_role("button", name="Measure").count() == 0, "it would be the same"
     one.page.click("#language")
     one.page.locator("table.trust", has_text="Ce que cela veut dire").wait_for()
     assert "Mesuré sur 20 phrases" in one.page.locator("#trust-status").inner_text()

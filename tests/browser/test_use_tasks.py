@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import regard
-from regard import recipe
+from regard import models, recipe
 from regard.config.schema import json_schema
+from regard.models.detector import CounterConfig
 from regard.tasks import FACES, TASKS
+from regard.tasks.scenes.counting import Counter
+from tests.browser.conftest import Visit, saved
 from tests.browser.live import PHONE, check_axe, live_line, overflow
 from tests.serve.harness import Running, make_eye, serving
 from tests.tasks.every import Line, lines
@@ -67,9 +72,16 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Line]:
 def server(table: dict[str, Line], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server with small models of several tasks, and a classifier of pictures."""
     folder = tmp_path_factory.mktemp("trained")
-    models: dict[str, Any] = {task: train_small(task, table[task], folder / task) for task in TRAINED}
-    with serving(models | {"eye": make_eye()}) as running:
+    trained: dict[str, Any] = {task: train_small(task, table[task], folder / task) for task in TRAINED}
+    with serving(trained | {"eye": make_eye(), "frames": make_frame_counter()}) as running:
         yield running
+
+
+def make_frame_counter() -> Counter:
+    """A model that counts digits in the frames of a film, and has learnt nothing."""
+    torch.manual_seed(0)
+    config = CounterConfig(size=16, most=3, channels=(4, 4), width=8)
+    return Counter(models.build(config).eval(), "frames")
 
 
 def train_small(task: str, line: Line, folder: Path) -> Any:
@@ -168,14 +180,97 @@ def test_what_is_no_picture_is_said_to_be_none(visit: Callable, server: Running,
     assert one.wrong == []
 
 
-def _drop(page: Any, path: Path) -> None:
-    """Drop a file onto the field of a picture."""
-    data = base64.b64encode(path.read_bytes()).decode()
+def _drop(page: Any, *paths: Path) -> None:
+    """Drop files onto the field of a picture."""
+    files = [[base64.b64encode(path.read_bytes()).decode(), path.name] for path in paths]
     page.evaluate(
-        """([data, name]) => {
-          const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)), transfer = new DataTransfer();
-          transfer.items.add(new File([bytes], name, {type: "image/png"}));
+        """(files) => {
+          const transfer = new DataTransfer();
+          for (const [data, name] of files) {
+            const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+            transfer.items.add(new File([bytes], name, {type: "image/png"}));
+          }
           document.querySelector(".use-drop").dispatchEvent(new DragEvent("drop", {dataTransfer: transfer}));
         }""",
-        [data, path.name],
+        files,
     )
+
+
+def _each(one: Visit) -> list[str]:
+    """Return the counts that are shown with their probabilities, one for each picture."""
+    one.page.wait_for_selector(".use-answer[aria-busy=false] .use-each li")
+    texts = [one.page.locator(f".use-each {part}").all_inner_texts() for part in (".use-figure", ".note")]
+    return [" ".join(pair) for pair in zip(*texts, strict=True)]
+
+
+def test_pictures_that_form_a_sequence_are_taken_together_in_their_order(
+    visit: Callable, server: Running, tmp_path: Path
+):
+    generator = np.random.default_rng(0)
+    paths = [tmp_path / f"frame-{number}.png" for number in (2, 10, 1)]
+    for path in paths:
+        Image.fromarray(generator.integers(0, 255, (16, 16), dtype=np.uint8)).save(path)
+    with server.client() as client:
+        [model] = [model for model in client.get("/v1/explorer").json()["models"] if model["name"] == "frames"]
+        assert model["together"] is True
+
+        def ask(*numbers: int) -> list[str]:
+            inputs = [base64.b64encode((tmp_path / f"frame-{n}.png").read_bytes()).decode() for n in numbers]
+            answers = client.post("/v1/count", json={"model": "frames", "inputs": inputs}).json()["answers"]
+            shares = [f"{100 * answer['probability']:.1f}".removesuffix(".0") for answer in answers]
+            return [f"{answer['count']} Probability {share}%" for answer, share in zip(answers, shares, strict=True)]
+
+        one = visit(server.url, "/#model=frames")
+        _drop(one.page, *paths)
+        one.page.locator(".use-frames li").nth(2).wait_for()
+        names = one.page.locator(".use-frames img").evaluate_all("all => all.map((image) => image.title)")
+        assert names == ["frame-1.png", "frame-2.png", "frame-10.png"]
+        assert _each(one) == ask(1, 2, 10)
+        assert live_line(one) == f"Answer: {', '.join(text.split()[0] for text in ask(1, 2, 10))}"
+        one.page.get_by_role("button", name="Remove picture 2").click()
+        one.page.locator(".use-each li").nth(2).wait_for(state="detached")
+        assert _each(one) == ask(1, 10)
+        assert one.page.evaluate("document.activeElement.ariaLabel") == "Remove picture 2", "the next one is at hand"
+        one.page.locator("input[multiple]").set_input_files([paths[0], paths[0]])
+        one.page.locator(".use-each li").nth(3).wait_for()
+        assert _each(one) == ask(1, 10, 2, 2)
+        check_axe(one)
+        one.page.set_viewport_size({"width": 390, "height": 844})
+        assert overflow(one) <= 0
+    assert (one.outside, one.wrong) == ([], [])
+
+
+def _tap_region(one: Visit) -> str:
+    """Touch the third region of the third row of a picture of four by four, and return what is said."""
+    picture = one.page.locator("#over")
+    picture.wait_for()
+    one.settle()
+    box = picture.bounding_box()
+    picture.tap(position={"x": 0.6 * box["width"], "y": 0.6 * box["height"]})
+    return one.told()
+
+
+def test_a_photograph_is_walked_through_on_a_phone_from_the_question_to_a_file(
+    visit: Callable, server: Running, tmp_path: Path
+):
+    generator = np.random.default_rng(1)
+    shades = np.kron(generator.integers(0, 255, (30, 40, 3), dtype=np.uint8), np.ones((30, 30, 1), dtype=np.uint8))
+    Image.fromarray(shades).save(tmp_path / "photo.jpg")  # 1200 by 900 pixels
+    one = visit(server.url, "/#model=eye", **PHONE)
+    one.page.locator("input[capture]").set_input_files(tmp_path / "photo.jpg")
+    one.page.locator(".use-body li", has_text="red").wait_for()
+    word = one.page.locator(".use-regions .use-word").last
+    word.tap()
+    assert word.get_attribute("aria-pressed") == "true"
+    assert "What speaks for" in live_line(one)
+    one.page.get_by_role("button", name="See where it looked").tap()
+    told = _tap_region(one)
+    assert "row 3, column 3" in told
+    assert overflow(one) <= 0
+    (tmp_path / "saved.html").write_bytes(saved(one, "html"))
+    address = f"#{one.page.url.partition('#')[2]}"
+    again = visit(tmp_path / "saved.html", address, **PHONE)
+    again.page.locator("#image canvas").first.wait_for()
+    assert overflow(again) <= 0
+    assert _tap_region(again) == told
+    assert (one.outside, one.wrong, again.outside, again.wrong) == ([], [], [], [])

@@ -120,15 +120,16 @@ def serving(
     copies: Sequence[Catalogue] = (),
     watched_devices: Sequence[str] = (),
     run: RunView | None = None,
+    port: int = 0,
     **limits: Any,
 ) -> Iterator[Running]:
-    """A server on a free port; it is ready, and stopped at the end."""
+    """A server, on a free port unless one is named; it is ready, and stopped at the end."""
     lines: list[str] = []
     catalogue = models if isinstance(models, Catalogue) else catalogue_of(models)
     server = make_server(
         catalogue,
         Limits(**limits),
-        Address(port=0),
+        Address(port=port),
         keys=Keys(keys),
         jobs_folder=jobs_folder,
         copies=copies,

@@ -101,6 +101,7 @@ def test_models_are_described_with_forms_and_abilities(shop, box):
         [eye] = client.get("/v1/explorer").json()["models"]
         assert (eye["reads"], eye["streams"], eye["languages"]) == ("picture", False, [])
         assert eye["inputs"]["contentEncoding"] == "base64"
+        assert eye["together"] is False
 
 
 def test_a_view_is_what_a_file_holds_and_its_numbers_are_the_traces(shop, box, explained):

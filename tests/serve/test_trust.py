@@ -78,6 +78,22 @@ def test_a_translator_is_checked_once_and_the_numbers_are_those_of_its_measures(
     assert ask(desk, model="en-fr", to="en").json()["id"] != job["id"]
 
 
+def test_checks_are_listed_by_model_and_language_the_newest_first(desk: Running):
+    def listed(**query: str) -> list[str]:
+        answer = httpx.get(f"{desk.url}/v1/trust", params=query, timeout=600, trust_env=False)
+        return [job["id"] for job in answer.json()["jobs"]]
+
+    assert listed(model="en-fr") == []
+    french, english = (ask(desk, model="en-fr", to=to).json()["id"] for to in ("fr", "en"))
+    maps = ask(desk, model="eye", inputs=[picture((255, 0, 0))]).json()["id"]
+    assert listed(model="en-fr") == listed() == [english, french]
+    assert listed(model="en-fr", verb="translate", to="fr") == [french]
+    assert listed(model="eye") == [maps]
+    assert httpx.get(f"{desk.url}/v1/trust?model=nobody", trust_env=False).status_code == 404
+    for identifier in (french, english, maps):
+        httpx.delete(f"{desk.url}/v1/trust/{identifier}", trust_env=False)
+
+
 def test_heads_that_are_silenced_for_a_check_go_on_answering(desk: Running, translator: Any):
     before = translator.translate("The white house.", to="fr")
     job = ask(desk, model="en-fr", to="fr").json()

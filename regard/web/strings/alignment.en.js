@@ -22,5 +22,6 @@ export const alignmentEn = {
   strongest: "Strongest looks: {links}.", over: "Several heads over one another (up to four)", sentences: "Sentences",
   all_sentences: "All {n} sentences", one_sentence: "Sentence {n} of {all}", by_sentence: "One by one", together: "All together",
   sentence_before: "Sentence before", sentence_after: "Next sentence", row_top: "the highest of its row", hatched: "could not be looked at",
+  heads_missing: "{n} of {all} heads are not printed: they were never in sight. Scroll to them before you print.",
   below_each: "Below each picture: {measure}.",
 };

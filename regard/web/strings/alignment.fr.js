@@ -24,5 +24,6 @@ export const alignmentFr = {
   over: "Plusieurs têtes superposées (quatre au plus)", sentences: "Phrases", all_sentences: "Les {n} phrases",
   one_sentence: "Phrase {n} sur {all}", by_sentence: "Une par une", together: "Toutes ensemble", sentence_before: "Phrase précédente",
   sentence_after: "Phrase suivante", row_top: "le plus haut de sa ligne", hatched: "ne pouvait pas être regardé",
+  heads_missing: "{n} têtes sur {all} ne sont pas imprimées : elles n’ont jamais été affichées. Faites-les défiler avant d’imprimer.",
   below_each: "Sous chaque image : {measure}.",
 };

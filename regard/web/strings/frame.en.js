@@ -17,6 +17,7 @@ export const frameEn = {
   error_422: "The server cannot use this: {reason}", error_429: "The server is busy: try again in {wait} s.",
   error_500: "The model failed at this. {reason}", error_503: "The server has no room at the moment: try again in {wait} s.",
   error_504: "The answer took too long: try again, or send less.", error_other: "The server refused this ({status}): {reason}",
+  unprinted: "Only what was in sight is printed: the rest was still being unpacked.",
   how_shown: "How it is shown", theme_auto: "Colours of the page: automatic", theme_light: "Colours of the page: light",
   theme_dark: "Colours of the page: dark", explain_term: "What is this: {term}?", export: "Save as", saved: "Saved as {name}.",
   copy_link: "Copy link", copied: "The link to this view has been copied.", copy_by_hand: "Copy this link: {address}",

@@ -17,6 +17,7 @@ export const frameFr = {
   error_422: "Le serveur ne peut pas s’en servir : {reason}", error_429: "Le serveur est occupé : réessayez dans {wait} s.",
   error_500: "Le modèle a échoué. {reason}", error_503: "Le serveur n’a pas de place pour l’instant : réessayez dans {wait} s.",
   error_504: "La réponse a pris trop de temps : réessayez, ou envoyez-en moins.", error_other: "Le serveur a refusé ({status}) : {reason}",
+  unprinted: "Seul ce qui était affiché est imprimé : le reste n’était pas encore décompressé.",
   how_shown: "Comment c’est montré", theme_auto: "Couleurs de la page : automatiques", theme_light: "Couleurs de la page : claires",
   theme_dark: "Couleurs de la page : sombres", explain_term: "Qu’est-ce que c’est : {term} ?", export: "Enregistrer en",
   saved: "Enregistré sous {name}.", copy_link: "Copier le lien", copied: "Le lien vers cette vue est copié.",

@@ -16,6 +16,7 @@ export const trainingEn = {
   run_ended: "The page of a training stops with it; to look again: regard serve --run {name}",
   run_as_of: "as of {time}",
   loss_title: "Loss: how wrong it is (less is better)", score_title: "Score on held-out data: {name}", rate_title: "Learning rate", speed_title: "Speed: {unit} a second",
+  unit_tokens: "tokens", unit_words: "words", unit_rows: "rows", unit_samples: "samples", unit_sequences: "sequences", unit_frames: "frames",
   loss_training: "in training", loss_validation: "on held-out data", curve_step: "step",
   curve_label: "{title}: {lines}.", line_label: "{name} from {first} at step {from} to {last} at step {to}, lowest {lowest}, highest {highest}",
   curve_none: "Nothing measured yet.", curve_thinned: "{shown} of {all} measurements are drawn, evenly spread.",

@@ -16,6 +16,7 @@ export const trainingFr = {
   run_ended: "La page d’un apprentissage s’arrête avec lui ; pour le revoir : regard serve --run {name}",
   run_as_of: "à {time}",
   loss_title: "Perte : l’ampleur de ses erreurs (moins, c’est mieux)", score_title: "Score sur les données mises de côté : {name}", rate_title: "Taux d’apprentissage", speed_title: "Vitesse : {unit} par seconde",
+  unit_tokens: "jetons", unit_words: "mots", unit_rows: "lignes", unit_samples: "échantillons", unit_sequences: "séquences", unit_frames: "images",
   loss_training: "à l’entraînement", loss_validation: "sur les données mises de côté", curve_step: "étape",
   curve_label: "{title} : {lines}.", line_label: "{name} de {first} à l’étape {from} à {last} à l’étape {to}, minimum {lowest}, maximum {highest}",
   curve_none: "Rien n’est encore mesuré.", curve_thinned: "{shown} mesures sur {all} sont tracées, régulièrement espacées.",
