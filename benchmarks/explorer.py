@@ -1,6 +1,6 @@
 """How fast the explorer is, in Chromium, from files and from a real `regard serve`, beside the model view of bertviz.
 
-    pip install '.[bench,test]'
+    pip install '.[bench]'
     python -m benchmarks.explorer [--out explorer.json]
     python -m benchmarks.explorer --quick              a short look, whose figures say little
 
@@ -49,7 +49,6 @@ from benchmarks.serve_cases import run_server
 from regard.interpret.draw import page
 
 SERVED = ["en-fr", "encoder", "stories"]
-KINDS = ("cell", "word", "head")
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def make_rows(figures: Mapping[str, Any]) -> list[Row]:
     for source in ("server", "file"):
         large = figures[f"512 tokens, {source}"]
         rows += [limit(f"{kind} of 512 tokens from the {source}", large[kind], 1000) for kind in ("matrix", "table")]
-    rows += [compare_moves(figures["moves"], kind) for kind in KINDS]
+    rows += compare_moves(figures["moves"])
     rows += explain_rows(figures["explaining"], figures["tree"])
     size, together = filed["megabytes"], filed["unpacked_together"]
     rows += [
@@ -171,13 +170,16 @@ def compare_with_bertviz(peer: Mapping[str, Any], ours: float) -> Row:
     return Row(subject, f"{least}{theirs / 1e3:.0f} s, {least}{ratio:.0f}x", "50x", ratio >= 50)
 
 
-def compare_moves(moves: Mapping[str, Mapping[str, float]], kind: str) -> Row:
-    """Compare the slowest way of moving to another cell, word or head with the bar: its median and its worst."""
-    series = {name: times for name, times in moves.items() if name.startswith(kind)}
-    slowest = max(series, key=lambda name: series[name]["median_ms"])
-    worst = max(times["worst_ms"] for times in series.values())
-    figure = f"{series[slowest]['median_ms']:.0f} ms ({slowest.partition(' ')[2]}), at worst {worst:.0f} ms"
-    return Row(f"to another {kind}, the slowest way", figure, "50 ms", series[slowest]["median_ms"] <= 50)
+def compare_moves(moves: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Row]:
+    """Compare the slowest way of moving to each kind of thing with the bar: its median and its worst."""
+    rows = []
+    for kind, series in moves.items():
+        slowest = max(series, key=lambda way: series[way]["median_ms"])
+        worst = max(times["worst_ms"] for times in series.values())
+        figure = f"{series[slowest]['median_ms']:.0f} ms, at worst {worst:.0f} ms"
+        is_met = series[slowest]["median_ms"] <= 50
+        rows.append(Row(f"to another {kind}, by {' or '.join(series)}", figure, "50 ms", is_met))
+    return rows
 
 
 def explain_rows(explaining: Mapping[str, Any], tree: Mapping[str, Any]) -> list[Row]:

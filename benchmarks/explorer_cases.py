@@ -20,7 +20,6 @@ from typing import Any
 import torch
 import yaml
 
-from regard.attention.attend import weigh
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 
@@ -124,16 +123,15 @@ def make_words(count: int) -> list[str]:
 
 
 def make_trace(tokens: int) -> Trace:
-    """Return a trace of random sharp weights of 12 x 12 heads between so many tokens, the future masked."""
+    """Return a trace of random sharp weights of 12 x 12 heads between so many tokens, none of them masked."""
     generator = torch.Generator().manual_seed(0)
-    seen = torch.ones(tokens, tokens, dtype=torch.bool).tril()
     items = [Item(f" {word}", word=place) for place, word in enumerate(make_words(tokens))]
     layers = [
         Weights(
             f"layers.{n}.attention",
             "source",
             "source",
-            weigh(3 * torch.randn(HEADS, tokens, tokens, generator=generator), seen),
+            (3 * torch.randn(HEADS, tokens, tokens, generator=generator)).softmax(-1),
         )
         for n in range(LAYERS)
     ]

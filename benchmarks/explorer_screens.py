@@ -124,20 +124,18 @@ def measure_moves(browser: Any, url: str, large: Path, moves: int) -> dict[str, 
     figures: dict[str, Any] = {}
     with open_page(browser, address(url, "twelve", write_gap(128), "alignment", head="0")) as probed:
         probed.until(MATRIX)
-        figures |= {f"cell of 128 tokens, {way}": times for way, times in move_in_matrix(probed, moves).items()}
-        figures["head of 128 tokens, keys"] = change_head(probed, moves)
-        probed.time_change(
-            "click", "() => document.querySelector('.tiles') && 1", probed.page.locator("[data-screen=heads]").click
-        )
+        figures["cell of 128 x 128"] = move_in_matrix(probed, moves)
+        figures["head's matrix of 128 x 128"] = change_head(probed, moves)
+        probed.page.locator("[data-screen=heads]").click()
         probed.until(TILE)
-        figures |= {f"head among all, {way}": times for way, times in move_among_heads(probed, moves).items()}
+        figures["head among all"] = move_among_heads(probed, moves)
     with open_page(browser, url) as probed:
         ask(probed, SENTENCE)
-        figures |= {f"word of a sentence, {way}": times for way, times in move_among_words(probed, moves).items()}
+        figures["word of a sentence"] = move_among_words(probed, moves)
     with open_page(browser, f"{large.as_uri()}#head=0") as probed:
         probed.until(MATRIX)
-        figures |= {f"cell of 512 tokens, {way}": times for way, times in move_in_matrix(probed, moves).items()}
-        figures["head of 512 tokens, keys"] = change_head(probed, moves)
+        figures["cell of 512 x 512"] = move_in_matrix(probed, moves)
+        figures["head's matrix of 512 x 512"] = change_head(probed, moves)
     return figures
 
 
@@ -168,7 +166,7 @@ def change_head(probed: ProbedPage, moves: int) -> dict[str, Any]:
     """Choose the matrix of another head by keys."""
     probed.page.locator("select[name=head]").focus()
     keys = [*["ArrowDown"] * 11, *["ArrowUp"] * 11]
-    return repeat(probed, "keydown", MATRIX, press(probed.page, keys, moves))
+    return {"keys": repeat(probed, "keydown", MATRIX, press(probed.page, keys, moves))}
 
 
 def move_among_heads(probed: ProbedPage, moves: int) -> dict[str, Any]:
