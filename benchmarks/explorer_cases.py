@@ -29,7 +29,7 @@ LAYERS, HEADS = 12, 12
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CLIENTS = 4
 SENTENCE = "The old man who lives near the river has lost his dog."  # twelve words
-CLAUSES = ("the black cat sleeps in the white house", "the children play football on the grass behind the school")
+CLAUSES = ("the cat sleeps", "the dog eats", "the children play", "my sister reads", "his father works", "we sing")
 
 
 # The browser.
@@ -149,11 +149,11 @@ def make_searched_trace(steps: int) -> Trace:
 
 
 def write_long_sentence(search: Callable[[str], dict[str, Any]], steps: int) -> tuple[str, dict[str, Any]]:
-    """Return a sentence whose search takes at least so many steps, and the tree of that search."""
-    for clauses in range(2, 30):
-        text = f"{', and '.join(CLAUSES[n % len(CLAUSES)] for n in range(clauses))}.".capitalize()
+    """Return a sentence whose best translation has at least so many tokens, and the tree of its search."""
+    for clauses in range(len(CLAUSES), 10 * len(CLAUSES)):
+        text = f"{', '.join(CLAUSES[n % len(CLAUSES)] for n in range(clauses))}.".capitalize()
         tree = search(text)
-        if max(node["step"] for node in tree["nodes"]) >= steps:
+        if tree["nodes"][tree["answers"][0]]["step"] >= steps:
             return text, tree
     raise ValueError(f"no sentence whose translation has {steps} tokens")
 
