@@ -121,15 +121,21 @@ def split_cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def run_server(command: Sequence[str], core: int) -> Iterator[RunningServer]:
-    """Start a server on a free port and a core of its own, wait until it is ready, and end it with its children."""
+def run_server(command: Sequence[str], core: int | None) -> Iterator[RunningServer]:
+    """Start a server on a free port, wait until it is ready, and end it with its children.
+
+    It has a core of its own and one thread, or without a `core` all of them, as if a user had started it.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url, began = f"http://127.0.0.1:{port}", time.perf_counter()
-    pinned = ["taskset", "-c", str(core), sys.executable, *command, "--port", str(port)]
+    pinned = [] if core is None else ["taskset", "-c", str(core)]
+    words = [*pinned, sys.executable, *command, "--port", str(port)]
+    others = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+    environment = others | ({} if core is None else ONE_THREAD)
     with subprocess.Popen(
-        pinned, env=os.environ | ONE_THREAD, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        words, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         process = psutil.Process(child.pid)
         try:

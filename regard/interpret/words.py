@@ -62,8 +62,8 @@ def normalise(weights: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*hea
 def _membership(listed: Sequence[Unit], size: int) -> Float[Tensor, "unit place"]:
     """Return a matrix with 1 where a piece belongs to a unit."""
     table = torch.zeros(len(listed), size)
-    for row, unit in enumerate(listed):
-        table[row, list(unit.places)] = 1.0
+    rows = [row for row, unit in enumerate(listed) for _ in unit.places]
+    table[rows, [place for unit in listed for place in unit.places]] = 1.0
     return table
 
 

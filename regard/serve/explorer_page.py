@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from regard.interpret.draw.bundle import explorer_script, explorer_style
 from regard.interpret.draw.page import fill_template
+from regard.serve.http import reads_gzip
 
 ASSETS = Path(__file__).parent / "assets"
 LANGUAGES = ("en", "fr")
@@ -103,8 +104,7 @@ def send_static(request: Request, file: StaticFile) -> Response:
     tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
     if file.etag in tags or "*" in tags:
         return Response(status_code=304, headers=headers)
-    encodings = [part.partition(";")[0].strip() for part in request.headers.get("accept-encoding", "").split(",")]
-    if "gzip" in encodings:
+    if reads_gzip(request):
         return Response(file.compressed, media_type=file.media, headers=headers | {"content-encoding": "gzip"})
     return Response(file.data, media_type=file.media, headers=headers)
 

@@ -14,7 +14,7 @@ from regard.serve.api_schema import TEXT, describe_answer, list_of, object_of, o
 from regard.serve.catalogue import ServedModel
 from regard.serve.completions import WRITING_VERBS
 from regard.serve.explaining import TREE
-from regard.serve.http import json_response, state_of
+from regard.serve.http import compress_response, json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
 from regard.serve.tree_routes import list_searching
@@ -75,7 +75,8 @@ async def show_models(request: Request) -> Response:
     state = state_of(request)
     models = [describe_model(model, list_abilities(model, state)) for model in state.catalogue]
     run = None if state.run is None else await asyncio.to_thread(state.run.summary)
-    return json_response({"models": models, "limits": asdict(state.limits), "run": run, "version": __version__})
+    answer = json_response({"models": models, "limits": asdict(state.limits), "run": run, "version": __version__})
+    return compress_response(request, answer)
 
 
 def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -103,6 +104,22 @@ def json_response(value: Any, status: int = 200) -> Response:
     except ValueError:
         raise Refusal(500, "the answer holds a number that is not finite", "model_failed") from None
     return Response(body, status, media_type="application/json")
+
+
+def reads_gzip(request: Request) -> bool:
+    """True if the client reads what was compressed by gzip."""
+    encodings = request.headers.get("accept-encoding", "").split(",")
+    return "gzip" in [part.partition(";")[0].strip() for part in encodings]
+
+
+def compress_response(request: Request, response: Response) -> Response:
+    """Return a response compressed, if the client reads that."""
+    headers = {"vary": "accept-encoding"}
+    if not reads_gzip(request):
+        response.headers.update(headers)
+        return response
+    body = gzip.compress(bytes(response.body), mtime=0)
+    return Response(body, response.status_code, headers | {"content-encoding": "gzip"}, media_type=response.media_type)
 
 
 def event(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 import { bars, make } from "./make.js";
 import { LAYERS, pattern } from "./cells.js";
-import { attentionOf, hasSteps, palette, scaleOf } from "./data.js";
+import { attentionOf, hasSteps, highest, palette, scaleOf } from "./data.js";
 import { exportBar } from "./export.js";
 import { tableView } from "./grid.js";
 import { maskedSentence } from "./masks.js";
@@ -170,12 +170,14 @@ function strongest(shown) {
 /** The places of the three highest numbers, without sorting all of them. */
 export function highestThree(values) {
   const top = [];
-  values.forEach((value, place) => {
-    if (!(value > 0) || (top.length === 3 && value <= values[top[2]])) return;
+  let least = 0; // what a number has to exceed
+  for (let place = 0; place < values.length; place++) {
+    if (!(values[place] > least)) continue;
     top.push(place);
     top.sort((one, other) => values[other] - values[one]);
     top.length = Math.min(3, top.length);
-  });
+    if (top.length === 3) least = values[top[2]];
+  }
   return top;
 }
 
@@ -209,7 +211,7 @@ function legend(shown, scale) {
   for (let i = 0; i < 256; i += 15) steps.push(`rgb(${colours[3 * i]} ${colours[3 * i + 1]} ${colours[3 * i + 2]})`);
   const ramp = make("i", { "aria-hidden": "true" });
   ramp.style.background = `linear-gradient(to right, ${steps.join(",")})`;
-  const top = scale === "full" ? 1 : shown.values.reduce((most, value) => Math.max(most, value), 0);
+  const top = scale === "full" ? 1 : highest(shown.values);
   const end = scale === "row" ? say("row_top") : number(top, 2) + (scale === "root" ? ` (${say("root")})` : "");
   const hatched = shown.masked ? [make("i", { class: "hatched", "aria-hidden": "true" }), make("span", {}, say("hatched"))] : [];
   return make("div", { class: "ramp" }, make("span", {}, number(0, 2)), ramp, make("span", {}, end), ...hatched);

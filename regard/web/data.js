@@ -50,7 +50,8 @@ export function scaleOf(shown, name) {
   return name === "root" ? (value) => Math.sqrt(value / top) : (value) => value / top;
 }
 
-function highest(values) {
+/** The largest of some numbers, or almost nothing. */
+export function highest(values) {
   let most = 1e-9;
   for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
   return most;

@@ -17,7 +17,10 @@ export function tell(text, { hint = false } = {}) {
 /** Write all that is the same on every screen, in the reader's language. */
 export function fillFrame(context, screens) {
   const { trace, state, change, addressOf } = context, form = formOf(trace);
-  document.querySelectorAll("[data-say]").forEach((each) => { each.textContent = say(each.dataset.say, {}, context.source.live ? "live" : ""); });
+  document.querySelectorAll("[data-say]").forEach((each) => {
+    const text = say(each.dataset.say, {}, context.source.live ? "live" : "");
+    if (each.textContent !== text) each.textContent = text;
+  });
   document.querySelectorAll("[data-name]").forEach((each) => {
     if (each.matches("nav, form, section")) each.setAttribute("aria-label", say(each.dataset.name, {}, form));
   });
@@ -25,7 +28,7 @@ export function fillFrame(context, screens) {
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
-  document.body.dataset.screen = state.screen;
+  if (document.body.dataset.screen !== state.screen) document.body.dataset.screen = state.screen;
   fillTitle(ASKING.includes(state.screen) ? null : trace, form);
   const links = screens.map((screen) => make("a", {
     href: addressOf({ screen }), "aria-current": state.screen === screen ? "page" : false, "data-screen": screen,
@@ -41,7 +44,7 @@ export function fillFrame(context, screens) {
 /** The button that goes from automatic colours to light and dark ones. */
 function fillTheme({ state, change }) {
   const { theme } = state, next = { auto: "light", light: "dark", dark: "auto" }[theme];
-  document.documentElement.dataset.theme = theme;
+  if (document.documentElement.dataset.theme !== theme) document.documentElement.dataset.theme = theme;
   const button = find("theme") ?? find("language").parentElement.insertBefore(make("button", { type: "button", id: "theme" }), find("language"));
   button.textContent = { auto: "◐", light: "☀", dark: "☾" }[theme];
   button.setAttribute("aria-label", say(`theme_${theme}`));

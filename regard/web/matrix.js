@@ -9,6 +9,8 @@ const LEAST = 4, MOST = 96; // pixels of a cell, zoomed out and in
 const READABLE = 15; // pixels that a label needs so as not to touch the next one
 const COMFORTABLE = 18, LARGEST = 60; // pixels of a cell at first
 const LONGEST = 16; // letters of a label; the whole word is in its title
+const MANY = 160; // words on a side from which only those in sight have labels
+const AROUND = 8; // labels beyond what is in sight
 
 /** Builds the picture; `pick(row, column, kept)` is told where the reader points, `open(row)` when Enter is pressed. */
 export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold = () => {}, layers = [], zoom = 0, zoomed = () => {} }) {
@@ -65,15 +67,14 @@ function build(shown, unfold) {
     const name = say(unit.unfolded ? "fold" : "unfold", { word: unit.whole ?? unit.text });
     return make("button", { ...common, class: "label foldable", type: "button", tabindex: "-1", title: name, "aria-expanded": String(Boolean(unit.unfolded)), onclick: () => unfold(side, unit) }, unit.text);
   };
-  const rowLabels = shown.rows.map((unit, r) => label(unit, r, "query"));
-  const columnLabels = shown.columns.map((unit, c) => label(unit, c, "key"));
   const corner = make("div", { class: "corner", "aria-hidden": "true" }, make("span", {}, `→ ${sides.keys}`), make("span", {}, `↓ ${sides.queries}`));
-  const top = make("div", { class: "columns" }, ...columnLabels);
-  const left = make("div", { class: "rows" }, ...rowLabels);
+  const top = make("div", { class: "columns" }), left = make("div", { class: "rows" });
   const marks = make("div", { class: "marks", "aria-hidden": "true" });
   const stage = make("div", { class: "stage" }, corner, top, left, canvas, marks);
   const scroller = make("div", { class: "grid" }, stage);
-  return { element: make("div", { class: "matrix" }, scroller), scroller, stage, corner, top, left, canvas, marks, rowLabels, columnLabels };
+  const rows = { holder: left, along: "top", count: shown.rows.length, labels: new Map(), make: (r) => label(shown.rows[r], r, "query") };
+  const columns = { holder: top, along: "left", count: shown.columns.length, labels: new Map(), make: (c) => label(shown.columns[c], c, "key") };
+  return { element: make("div", { class: "matrix" }, scroller), scroller, stage, corner, top, left, canvas, marks, sides: [rows, columns] };
 }
 
 /** Sizes of everything for one size of cells; widths of labels are measured in the page. */
@@ -97,9 +98,7 @@ function layOut(parts, shown, place, room) {
   parts.stage.style.setProperty("--left", `${place.left}px`);
   parts.stage.style.setProperty("--top", `${place.top}px`);
   parts.top.classList.toggle("upright", !place.flat);
-  const along = (labels, name) => labels.forEach((label, n) => { label.style[name] = `${n * cell}px`; });
-  along(parts.rowLabels, "top");
-  along(parts.columnLabels, "left");
+  for (const side of parts.sides) side.labels.forEach((label, n) => { label.style[side.along] = `${n * cell}px`; });
   markLabels(parts, place);
 }
 
@@ -108,16 +107,37 @@ function longest(units) {
   return units.length <= 24 ? units : [...units].sort((one, other) => other.text.length - one.text.length).slice(0, 24);
 }
 
+/** Makes the labels that come into sight, and takes away those of a long text that leave it. */
+function fillLabels(parts, place, starts, lengths, whole) {
+  parts.sides.forEach((side, n) => {
+    const all = whole || side.count <= MANY;
+    const from = all ? 0 : Math.max(0, Math.floor(starts[n] / place.cell) - AROUND);
+    const to = all ? side.count : Math.min(side.count, Math.ceil((starts[n] + lengths[n]) / place.cell) + AROUND);
+    if (side.from === from && side.to === to) return;
+    const before = side.labels;
+    Object.assign(side, { from, to, labels: new Map() });
+    for (let number = from; number < to; number++) {
+      const label = before.get(number) ?? side.make(number);
+      if (!before.has(number)) label.style[side.along] = `${number * place.cell}px`;
+      side.labels.set(number, label);
+    }
+    markSide(side, place, n);
+    side.holder.replaceChildren(...side.labels.values());
+  });
+}
+
 /** The chosen words are bold; where cells are smaller than letters only every so many words have room. */
-function markLabels(parts, { cell, at }) {
-  const every = Math.ceil(READABLE / cell), near = Math.ceil(READABLE / cell);
-  const mark = (labels, chosen) => labels.forEach((label, n) => {
+function markLabels(parts, place) {
+  parts.sides.forEach((side, n) => markSide(side, place, n));
+}
+
+function markSide({ labels }, { cell, at }, axis) {
+  const every = Math.ceil(READABLE / cell), chosen = at ? at[axis] : null;
+  labels.forEach((label, n) => {
     const mine = n === chosen;
     label.classList.toggle("chosen", mine);
-    label.hidden = every > 1 && !mine && (n % every !== 0 || (chosen !== null && Math.abs(n - chosen) < near));
+    label.hidden = every > 1 && !mine && (n % every !== 0 || (chosen !== null && Math.abs(n - chosen) < every));
   });
-  mark(parts.rowLabels, at ? at[0] : null);
-  mark(parts.columnLabels, at ? at[1] : null);
 }
 
 /** Draws the cells that are in sight, and boxes around those that were linked by hand or chosen. */
@@ -126,6 +146,7 @@ function drawInSight(parts, shown, place, { painter, gold }) {
   const across = whole ? place.width : Math.min(place.width, Math.max(40, scroller.clientWidth - place.left));
   const down = whole ? place.height : Math.min(place.height, Math.max(40, (scroller.clientHeight || 600) - place.top));
   const origin = { x: whole ? 0 : Math.min(scroller.scrollLeft, place.width - across), y: whole ? 0 : Math.min(scroller.scrollTop, place.height - down) };
+  fillLabels(parts, place, [origin.y, origin.x], [down, across], whole);
   const context = sharp(canvas, across, down);
   Object.assign(canvas.style, { left: `${place.left}px`, top: `${place.top}px` });
   Object.assign(canvas.dataset, { left: -origin.x, top: -origin.y, cell: place.cell });

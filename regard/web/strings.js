@@ -53,7 +53,7 @@ export function preferred() {
 
 export function speak(name) {
   language = LANGUAGES.includes(name) ? name : "en";
-  document.documentElement.lang = language;
+  if (document.documentElement.lang !== language) document.documentElement.lang = language; // the same again would style the whole page anew
   return language;
 }
 

@@ -104,6 +104,38 @@ def test_words_stay_beside_the_cells_while_these_scroll(desk: Visit, folder: Pat
     assert shown[:3] == pytest.approx(coloured(float(words[45, 50] / words.max()), "light"), abs=3)
 
 
+PLACES = """labels => labels.map(label => {
+  const { left, width } = label.getBoundingClientRect(), { dataset } = document.getElementById("matrix");
+  const canvas = document.getElementById("matrix").getBoundingClientRect();
+  const column = canvas.left + +dataset.left + label.dataset.place * dataset.cell;
+  return [Number(label.dataset.place), left - column, width - dataset.cell];
+})"""
+
+
+def test_words_of_a_long_text_have_labels_where_they_are_in_sight(desk: Visit, folder: Path):
+    desk.go(folder / "512.html", "#sentence=all&level=subword")
+    labels = desk.page.locator(".grid .columns .label:not([hidden])")
+
+    def check() -> list[int]:
+        numbers, lefts, widths = zip(*labels.evaluate_all(PLACES), strict=True)
+        assert max(map(abs, lefts)) < 1.5, "every label stands over its column"
+        assert max(map(abs, widths)) < 1.5
+        return list(numbers)
+
+    assert 30 < len(check()) < 120
+    assert check() == list(range(len(check())))
+    desk.page.locator(".grid").evaluate("grid => { grid.scrollLeft = 5000; }")
+    desk.wait_until("document.getElementById('matrix').dataset.left === '-5000'")
+    cell = float(desk.page.locator("#matrix").get_attribute("data-cell"))
+    numbers = check()
+    assert 5000 / cell - 12 < numbers[0] < 5000 / cell < numbers[-1]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    desk.page.focus("#matrix")
+    desk.page.keyboard.press("+")
+    desk.wait_until(f"document.getElementById('matrix').dataset.cell > {cell}")
+    assert len(check()) < len(numbers)
+
+
 def test_wheel_and_keys_change_the_size_of_the_cells_around_what_is_pointed_at(desk: Visit, folder: Path):
     desk.go(folder / "128.html", "#sentence=all")
     size = lambda: float(desk.page.locator("#matrix").get_attribute("data-cell"))  # noqa: E731

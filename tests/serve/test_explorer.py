@@ -49,6 +49,17 @@ def test_the_page_is_the_same_application_as_a_file_and_small(shop):
         assert sum(map(len, sent)) < 150_000
 
 
+def test_the_list_of_models_is_sent_compressed_to_whom_reads_that(shop):
+    with shop.client() as client:
+        compressed = client.get("/v1/explorer", headers={"accept-encoding": "br, gzip;q=0.9"})
+        plain = client.get("/v1/explorer", headers={"accept-encoding": "identity"})
+        assert compressed.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert compressed.json() == plain.json()
+        assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"]) / 3
+        assert compressed.headers["content-type"] == plain.headers["content-type"] == "application/json"
+
+
 def test_a_copy_that_is_still_right_is_not_sent_again(shop):
     with shop.client() as client:
         for path in ("/explorer.js", "/explorer.css"):

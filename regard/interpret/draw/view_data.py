@@ -60,6 +60,7 @@ def make_view(
     """Return the view of a trace without its steps; with `half` its weights are stored in 16 bits."""
     if not trace.weights:
         raise ValueError("this trace holds no weights: nothing was watched")
+    weight_measures = _weight_measures(trace)
     return {
         "title": "",
         "lang": None,
@@ -74,8 +75,8 @@ def make_view(
         "first": [entry.name for entry in trace.weights].index(trace.find().name),
         "rounded": half,
         "attentions": [_attention(entry, store, half=half) for entry in trace.weights],
-        "measures": {**_weight_measures(trace), **_per_head(measures or {})},
-        "controls": _controls(trace, measures or {}),
+        "measures": {**weight_measures, **_per_head(measures or {})},
+        "controls": _controls(trace, weight_measures["diagonality"], measures or {}),
         "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
         "gold": _gold_links(gold),
         "stepped": [],
@@ -145,10 +146,12 @@ def _hides_later(attention: Weights) -> bool:
 def _weight_measures(trace: TraceLike) -> dict[str, dict[str, list[float]]]:
     """Return the measures that need no reference: entropy and diagonality of each head."""
     entropies, diagonalities = {}, {}
+    names = {name for attention in trace.weights for name in (attention.query, attention.key)}
+    units = {name: group_items(trace.items[name]) for name in names}
     for attention in trace.weights:
         values = attention.values.detach().float().cpu()
         entropies[attention.name] = [round(value, 4) for value in entropy(values).mean(-1).tolist()]
-        words = merge(values, group_items(trace.items[attention.query]), group_items(trace.items[attention.key]))
+        words = merge(values, units[attention.query], units[attention.key])
         if min(words.shape[1:]) > 1:
             diagonalities[attention.name] = [round(value, 4) for value in diagonality(words).tolist()]
     return {"entropy": entropies, "diagonality": diagonalities}
@@ -162,7 +165,9 @@ def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _controls(trace: TraceLike, measures: Measures) -> dict[str, dict[str, list[float]]]:
+def _controls(
+    trace: TraceLike, diagonality_by_name: Mapping[str, Sequence[float]], measures: Measures
+) -> dict[str, dict[str, list[float]]]:
     """Return the controls of what is measured per head: of entropy an even look at all that is visible."""
     entropies = {}
     for attention in trace.weights:
@@ -172,7 +177,7 @@ def _controls(trace: TraceLike, measures: Measures) -> dict[str, dict[str, list[
         else:
             visible = torch.arange(1.0, queries + 1) if _hides_later(attention) else torch.full((queries,), float(keys))
         entropies[attention.name] = [round(float(visible.log2().mean()), 4)] * heads
-    diagonalities = {name: [0.0] * len(values) for name, values in _weight_measures(trace)["diagonality"].items()}
+    diagonalities = {name: [0.0] * len(values) for name, values in diagonality_by_name.items()}
     given = _per_head({name.removesuffix(CONTROL): table for name, table in measures.items() if name.endswith(CONTROL)})
     return {"entropy": entropies, "diagonality": diagonalities, **given}
 
