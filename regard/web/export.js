@@ -68,8 +68,8 @@ export async function toPng(svg) {
 /** This page as a file: what was drawn is left out, since the file draws it again. */
 export function toPage() {
   const copy = document.documentElement.cloneNode(true);
-  for (const attribute of ["data-drawn", "class"]) copy.removeAttribute(attribute);
-  copy.querySelectorAll("main section, #controls, #read, #screens, #title, #texts, #named, #explained, #trouble").forEach((part) => part.replaceChildren());
+  for (const attribute of ["data-drawn", "data-notebook", "class"]) copy.removeAttribute(attribute);
+  copy.querySelectorAll("main section, #controls, #read, #screens, #title, #texts, #named, #explained, #trouble, #kernel").forEach((part) => part.replaceChildren());
   copy.querySelectorAll("main section").forEach((section) => section.remove());
   return `<!doctype html>\n${copy.outerHTML}\n`;
 }
@@ -93,7 +93,7 @@ export function exportBar({ trace, source, tell }, name, parts) {
 
 /** The page of a file copies itself; that of a server has the server write it. */
 function pageMaker(trace, source, file) {
-  if (!source.live) return () => save(`${file}.html`, toPage(), "text/html");
+  if (!source.live || source.file && !trace.id) return () => save(`${file}.html`, toPage(), "text/html");
   if (!source.page) return null;
   return async () => save(`${file}.html`, await source.page(trace), "text/html");
 }
