@@ -90,17 +90,25 @@ class Exchange:
             "server": None,
         }
         self._tell = tell
-        self._arrivals: asyncio.Queue[Message] = asyncio.Queue()
-        self._arrivals.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        self._body: bytes | None = body
+        self._gone = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def run(self, app: Any) -> None:
         """Answer, in the thread of the server."""
-        self._task = asyncio.get_running_loop().create_task(app(self.scope, self._arrivals.get, self._send))
+        self._task = asyncio.get_running_loop().create_task(app(self.scope, self._receive, self._send))
 
     def disconnect(self) -> None:
         """Tell the application that nobody waits for the answer any more, in the thread of the server."""
-        self._arrivals.put_nowait({"type": "http.disconnect"})
+        self._gone.set()
+
+    async def _receive(self) -> Message:
+        """Return the body, and once nobody waits any more that the client is gone, as often as it is asked."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         self._tell(message)

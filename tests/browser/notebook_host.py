@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,18 +22,19 @@ HOST = """<!doctype html><html lang="en" data-drawn><title>A notebook</title><bo
 <script type="text/plain" id="front">{front}</script>
 <script type="module">
 const asBytes = (text) => new DataView(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-const until = async (ready) => { while (!ready()) await new Promise((go) => setTimeout(go, 5)); };
 window.begin = async (state) => {
   const hearers = [];
-  const model = {
-    get: (name) => state[name],
-    on: (name, hear) => hearers.push(hear),
-    send: (content) => { if (window.restarted) throw new Error("no kernel"); window.toKernel(JSON.stringify(content)); },
+  const send = (content) => {
+    if (window.restarted) throw new Error("no kernel");
+    window.toKernel(JSON.stringify(content));
   };
-  const address = URL.createObjectURL(new Blob([document.getElementById("front").textContent], { type: "text/javascript" }));
-  window.end = (await import(address)).default.initialize({ model });
+  const model = { get: (name) => state[name], on: (name, hear) => hearers.push(hear), send };
+  const code = new Blob([document.getElementById("front").textContent], { type: "text/javascript" });
+  window.end = (await import(URL.createObjectURL(code))).default.initialize({ model });
   for (;;) {
-    for (const [content, buffers] of JSON.parse(await window.fromKernel())) for (const hear of hearers) hear(content, buffers.map(asBytes));
+    for (const [content, buffers] of JSON.parse(await window.fromKernel())) {
+      for (const hear of hearers) hear(content, buffers.map(asBytes));
+    }
     await new Promise((go) => setTimeout(go, 5));
   }
 };
@@ -71,6 +73,13 @@ class Kernel:
         """Return what the widgets have sent since the last time."""
         messages = [self.sent.popleft() for _ in range(len(self.sent))]
         return json.dumps([[content, [base64.b64encode(data).decode() for data in raw]] for content, raw in messages])
+
+    def wait_for(self, condition: Callable[[], bool], window: Visit) -> None:
+        """Wait until something is so, while the window goes on."""
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "waited in vain"
+            window.page.wait_for_timeout(20)
 
     @property
     def paths(self) -> list[str]:

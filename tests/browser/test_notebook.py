@@ -1,5 +1,6 @@
 """A page in a notebook: drawn at once from what it holds, and live from when the kernel answers."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,16 +95,20 @@ def test_another_word_is_forced_by_the_kernel(
     page.locator(".verdict").wait_for()
     page.locator("[data-screen=use]").click()
     page.locator(".use-text.row .use-word").first.click()
-    choice = page.locator(".use-choices button:not([aria-current]), .use-choice").nth(1)
-    choice.wait_for()
-    choice.click()
-    page.locator("#read", has_text="rewritten").wait_for()
+    page.locator(".use-candidates button[aria-pressed=false]").first.click()
+    page.locator("#read", has_text="Written on from").wait_for()
+    written = page.locator(".use-text.row .use-word").first.locator(".letters").inner_text()
+    forced = kernel.received[-1]
+    while "body" not in forced or "prefix" not in str(forced["body"]):
+        forced = kernel.received[kernel.received.index(forced) - 1]
+    prefix = json.loads(forced["body"])["options"]["prefix"]
+    assert translator.look(SENTENCE, prefix=prefix).facts["answer"].startswith(written)
 
 
 def test_a_newer_question_cancels_the_one_before_in_the_kernel(
     visit: Callable[..., Visit], kernel: Kernel, translator: Any, tmp_path: Path
 ):
-    _, page = live(visit, kernel, translator, tmp_path)
+    window, page = live(visit, kernel, translator, tmp_path)
     page.locator("[data-screen=use]").click()
     page.locator(".use-text.row").wait_for()
     kernel.runs_cell = True
@@ -112,14 +117,11 @@ def test_a_newer_question_cancels_the_one_before_in_the_kernel(
     assert "The kernel is busy" in page.locator("#kernel").inner_text()
     text = "Le chat blanc dort."
     page.locator("textarea").first.fill(text)
-    page.locator("#kernel").wait_for()
-    while not any("cancel" in content for content in kernel.waiting):
-        page.locator("#kernel").wait_for()
+    kernel.wait_for(lambda: any("cancel" in content for content in kernel.waiting), window)
     kernel.become_idle()
     page.locator("#read", has_text=translator.translate(text)).wait_for()
     page.locator("#kernel").wait_for(state="hidden")
-    [link] = [notebook._links[id(translator)]]
-    assert link._open == {}
+    kernel.wait_for(lambda: not notebook._links[id(translator)]._open, window)
 
 
 def test_without_a_kernel_the_page_shows_what_it_holds_and_says_so(
@@ -153,7 +155,8 @@ def test_pages_that_are_not_of_the_model_are_not_answered(
     visit: Callable[..., Visit], kernel: Kernel, translator: Any, tmp_path: Path
 ):
     page_id, html = frame_of(translator)
-    stranger = f'<iframe sandbox="allow-scripts" srcdoc="<script>parent.postMessage({{regard: &quot;{page_id}&quot;}}, &quot;*&quot;)</script>"></iframe>'
+    greeting = f"<script>parent.postMessage({{regard: &quot;{page_id}&quot;}}, &quot;*&quot;)</script>"
+    stranger = f'<iframe sandbox="allow-scripts" srcdoc="{greeting}"></iframe>'
     window = show(visit, tmp_path, html.replace(page_id, "another-id-that-is-as-long") + stranger)
     connect(window, kernel, page_id)
     window.page.frame_locator("iframe").first.locator("#kernel").wait_for()
@@ -185,7 +188,8 @@ def test_the_explorer_stands_below_a_cell_until_it_is_stopped(
         page = window.page.frame_locator("iframe")
         connect(window, kernel, explorer._link.page_id)
         type_text(page, SENTENCE, regard.load(SMALL).translate(SENTENCE))
-        assert find_violations(page.locator("html").element_handle().content_frame() or window.page.frames[1]) == []
+        page.locator(".use-text.row").wait_for()
+        assert find_violations(window.page.frames[1]) == []
     window.page.evaluate("window.end()")  # as the notebook does when the widget is closed
     page.locator("#kernel").wait_for()
     assert repr(explorer) == "<Explorer, stopped>"
