@@ -69,12 +69,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     paths = os.pathsep.join([str(tmp_path), str(Path(sys.prefix) / "share" / "jupyter")])
     settings = {"port": port, "root_dir": tmp_path / "work", "disable_check_xsrf": True, "port_retries": 0}
     words = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
-    process = subprocess.Popen(
-        [program, "--no-browser", "--allow-root", "--IdentityProvider.token=", *words],
-        env={**os.environ, **places, "JUPYTER_PATH": paths},
-        stdout=(tmp_path / "log").open("wb"),
-        stderr=subprocess.STDOUT,
-    )
+    command = [program, "--no-browser", "--allow-root", "--IdentityProvider.token=", *words]
+    environment = {**os.environ, **places, "JUPYTER_PATH": paths}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_until_up(f"http://127.0.0.1:{port}/api", tmp_path / "log")
         yield Lab(f"http://127.0.0.1:{port}", tmp_path / "work")
@@ -104,10 +102,21 @@ def open_notebook(browser: Any, lab: Lab, name: str, workspace: str) -> Any:
     return page
 
 
+def execute_first_cell(page: Any) -> None:
+    """Execute the first cell, again if JupyterLab lost that because its kernel was not connected yet."""
+    prompt = page.locator(".jp-InputPrompt").first
+    for _ in range(20):
+        page.locator(".jp-CodeCell .cm-content").first.click()
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_timeout(3000)
+        if prompt.inner_text().strip("[]: "):
+            return
+    raise AssertionError("the cell is not executed")
+
+
 def test_a_look_in_jupyterlab_is_live_and_without_its_kernel_static(browser: Any, lab: Lab):
     page = open_notebook(browser, lab, "a.ipynb", "a")
-    page.locator(".jp-CodeCell .cm-content").first.click()
-    page.keyboard.press("Shift+Enter")
+    execute_first_cell(page)
     look = page.frame_locator(FRAME)
     look.locator("#matrix").wait_for()
     look.locator("[data-screen=use]").click()

@@ -156,9 +156,10 @@ def frame_application(page_id: str, *, title: str) -> str:
 
 def _write_iframe(document: str, *, title: str, page_id: str) -> str:
     mark = f'data-regard="{html.escape(page_id, quote=True)}" ' if page_id else ""
+    style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
     return (
         f'<iframe title="{html.escape(title, quote=True)}" {mark}sandbox="allow-scripts" '
-        f'srcdoc="{html.escape(document, quote=True)}" style="width: 100%; height: {FRAME_HEIGHT}px; border: 0"></iframe>'
+        f'srcdoc="{html.escape(document, quote=True)}" style="{style}"></iframe>'
     )
 
 
