@@ -106,6 +106,9 @@ def execute_first_cell(page: Any) -> None:
     """Execute the first cell, again if JupyterLab lost that because its kernel was not connected yet."""
     prompt = page.locator(".jp-InputPrompt").first
     for _ in range(20):
+        while page.locator(".jp-Dialog").count():  # such as that the kernel is not ready yet
+            page.locator(".jp-Dialog .jp-mod-accept").first.click()
+            page.wait_for_timeout(500)
         page.locator(".jp-CodeCell .cm-content").first.click()
         page.keyboard.press("Shift+Enter")
         page.wait_for_timeout(3000)
