@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.config.former_python_names import install_former_modules
+from regard.interpret.notebook import hint_once, in_kernel, register_linker
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from regard.interpret.watch import AttentionRecord
     from regard.recipe import Outcome
     from regard.serve.explore import Explorer, Model
+    from regard.serve.notebook import NotebookExplorer
     from regard.tasks.trained import Face
     from regard.training.task import Task
 
@@ -112,21 +114,48 @@ def watch(model: nn.Module) -> AbstractContextManager[AttentionRecord]:
 
 def explore(
     model: Model | Sequence[Model] | None = None, *, device: str = "auto", port: int = 0, browser: bool = True
-) -> Explorer:
+) -> Explorer | NotebookExplorer:
     """Open a model in the browser: use it, and see where it looked. `explore("runs/demo")`, `explore(trained)`.
 
     The model is a folder, the name of one that comes with Regard, a loaded model, or a list of these; without one it is
     all that come with Regard. A server is started in a thread, at a free port of this machine, which others cannot
     reach. Its address is printed and opened in a browser, unless `browser=False`. `.url` is the address, and `.stop()`
     ends the server; in `with regard.explore(...) as explorer:` it ends by itself.
+
+    In a notebook, where the package `anywidget` is installed, the page stands below the cell instead, and its kernel
+    answers without a port; with a `port`, or `browser=False`, it is a server there too.
     """
     from regard.config.python_names import python_call
 
     with python_call():
+        if in_kernel() and browser and not port:
+            try:
+                from regard.serve.notebook import explore_in_notebook
+
+                return explore_in_notebook(model, device=device)
+            except ModuleNotFoundError as error:
+                _check_optional(error)
+                if hint := hint_once():
+                    print(hint)
         try:
             from regard.serve.explore import open_explorer
         except ModuleNotFoundError as error:
-            if str(error.name).partition(".")[0] == "regard":
-                raise
+            _check_optional(error)
             raise ValueError(f"{error.name} is missing: pip install 'regard[serve]'") from None
         return open_explorer(model, device=device, port=port, browser=browser)
+
+
+def _check_optional(error: ModuleNotFoundError) -> None:
+    """Raise the error again if what is missing is a part of Regard."""
+    if str(error.name).partition(".")[0] == "regard":
+        raise error
+
+
+def _link_model(trained: Any) -> str:
+    """Return the id by which pages in a notebook reach a model."""
+    from regard.serve.notebook import link_model
+
+    return link_model(trained)
+
+
+register_linker(_link_model)

@@ -15,6 +15,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from regard.interpret.items import Item, Weights
+from regard.interpret.notebook import Origin, link_model
 from regard.interpret.steps import Steps
 from regard.interpret.visibility import describe_visibility, merge_visibility, restore_visibility
 from regard.interpret.words import Unit, group_items, merge
@@ -36,6 +37,8 @@ class Trace:
     """Function `again(trace, names=...)` that repeats the run and returns its vectors; None for a trace from a file."""
     pictures: Mapping[str, UInt8[Tensor, "height width channels"]] = field(default_factory=dict)
     """Images that items with a box are parts of, by the name of the list of items."""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """The model and the question; None for a trace from a file."""
 
     def __post_init__(self) -> None:
         for attention in self.weights:
@@ -112,10 +115,12 @@ class Trace:
         return tensors | {f"{PICTURE}{name}": pixels.cpu().contiguous() for name, pixels in self.pictures.items()}
 
     def _repr_html_(self) -> str:
-        """Return the HTML page of this trace, for notebooks."""
+        """Return the page of this trace, for notebooks; where packages allow it, it asks the model in the kernel."""
         from regard.interpret.draw import page
 
-        return page.frame(self)
+        link = link_model(self.origin)
+        question = None if self.origin is None else self.origin.question()
+        return page.frame(self, link=link, question=question if link.page_id else None)
 
 
 def _merge_words(attention: Weights, queries: Sequence[Unit], keys: Sequence[Unit]) -> Weights:

@@ -106,6 +106,11 @@ def serve_loaded(trained: Any) -> ServedModel:
     """Return a loaded model under its own name; a copy that shares its weights answers, so that both can be used."""
     if not isinstance(trained, Trained):
         raise ValueError(f"a model is explored by its folder, its name or as loaded, not as {type(trained).__name__}")
+    check_served(trained)
+    return ServedModel(trained.name, trained.name, copy_sharing_weights(trained))
+
+
+def check_served(trained: Trained) -> None:
+    """Refuse a model that answers from files only."""
     if not is_served(trained):
         raise ValueError(f"{trained.name} is {trained.kind}, which reads files: use it with regard {trained.verb}")
-    return ServedModel(trained.name, trained.name, copy_sharing_weights(trained))

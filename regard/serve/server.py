@@ -100,9 +100,7 @@ class Server(uvicorn.Server):
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
-        await asyncio.to_thread(self.state.worker.stop)
-        await asyncio.to_thread(self.state.explainer.stop)
-        await asyncio.to_thread(self.state.trust.stop)
+        await asyncio.to_thread(self.state.stop)
         if self.state.jobs is not None:
             self.state.jobs.close()
 

@@ -47,3 +47,9 @@ class ServerState:
     def is_ready(self) -> bool:
         """True if the server accepts requests."""
         return self.is_warm and not self.is_draining and self.worker.alive
+
+    def stop(self) -> None:
+        """Finish what runs, and stop all threads."""
+        self.worker.stop()
+        self.explainer.stop()
+        self.trust.stop()

@@ -107,4 +107,4 @@ def view_steps(steps: Steps) -> tuple[dict[str, Any], PendingStore]:
 def forget_weights(trace: Trace) -> Trace:
     """Return a trace with the names and shapes of its weights only; repeating its run needs no more."""
     weights = [replace(attention, values=attention.values.to("meta"), visible=None) for attention in trace.weights]
-    return replace(trace, weights=weights, pictures={})
+    return replace(trace, weights=weights, pictures={}, origin=None)

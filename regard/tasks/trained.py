@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange, TextStream
+from regard.interpret.notebook import Origin
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
@@ -146,6 +148,8 @@ class Face:
         super().__init_subclass__(**settings)
         if "evaluate" in vars(cls):
             cls.evaluate = accept_lists(vars(cls)["evaluate"])  # type: ignore[attr-defined]
+        if "look" in vars(cls):
+            cls.look = note_origin(vars(cls)["look"])  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> NoReturn:
         raise explain_missing(self, name, USES.values())
@@ -226,6 +230,17 @@ class Workload:
     action: Callable[[], Any]
     tokens: int
     read: int
+
+
+def note_origin(look: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `look` so that its trace knows the model and the question: its page in a notebook can ask more."""
+
+    @functools.wraps(look)
+    def look_and_note(trained: Any, *inputs: Any, **options: Any) -> Any:
+        trace = look(trained, *inputs, **options)
+        return replace(trace, origin=Origin(trained, inputs[0] if inputs else None, options))
+
+    return look_and_note
 
 
 def load_model(checkpoint: Checkpoint, device: Any) -> Any:

@@ -68,8 +68,8 @@ export async function toPng(svg) {
 /** This page as a file that opens at an address: what was drawn is left out, since the file draws it again. */
 function toPage(address) {
   const copy = document.documentElement.cloneNode(true);
-  for (const attribute of ["data-drawn", "class"]) copy.removeAttribute(attribute);
-  copy.querySelectorAll("main section, #controls, #read, #screens, #title, #texts, #named, #explained, #trouble").forEach((part) => part.replaceChildren());
+  for (const attribute of ["data-drawn", "data-notebook", "class"]) copy.removeAttribute(attribute);
+  copy.querySelectorAll("main section, #controls, #read, #screens, #title, #texts, #named, #explained, #trouble, #kernel").forEach((part) => part.replaceChildren());
   copy.querySelectorAll("main section").forEach((section) => section.remove());
   copy.setAttribute("data-address", address);
   return `<!doctype html>\n${copy.outerHTML}\n`;
@@ -94,7 +94,7 @@ export function exportBar({ trace, source, tell, addressOf, state }, name, parts
 
 /** The page of a file copies itself; that of a server has the server write it. Either opens at what is shown. */
 function pageMaker({ trace, source, addressOf, state }, file) {
-  if (!source.live) return () => save(`${file}.html`, toPage(addressOf({})), "text/html");
+  if (!source.live || source.file && !trace.id) return () => save(`${file}.html`, toPage(addressOf({})), "text/html");
   if (!source.page) return null;
   return async () => {
     const address = addressOf({});

@@ -18,13 +18,14 @@ export function tell(text, { hint = false } = {}) {
 export function fillFrame(context, screens) {
   const { trace, state, change, addressOf } = context, form = formOf(trace);
   document.querySelectorAll("[data-say]").forEach((each) => {
-    const text = say(each.dataset.say, {}, context.source.live ? "live" : "");
+    const text = say(each.dataset.say, {}, whoAnswers(context.source));
     if (each.textContent !== text) each.textContent = text;
   });
   document.querySelectorAll("[data-name]").forEach((each) => {
     if (each.matches("nav, form, section")) each.setAttribute("aria-label", say(each.dataset.name, {}, form));
   });
   fillTheme(context);
+  fillKernel(context);
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
@@ -39,6 +40,18 @@ export function fillFrame(context, screens) {
     },
   }, say(screen, {}, form)));
   find("screens").replaceChildren(...links);
+}
+
+function whoAnswers({ live, kernel }) {
+  return live && kernel ? "kernel" : live ? "live" : "";
+}
+
+/** In a notebook, a line on what keeps the kernel from answering, if anything does. */
+export function fillKernel({ source }) {
+  if (!source.kernel) return;
+  const line = find("kernel") ?? find("main").parentElement.insertBefore(make("p", { id: "kernel" }), find("main")), { state } = source.kernel;
+  line.hidden = state === "ready";
+  line.textContent = line.hidden ? "" : say(`kernel_${state}`, {}, source.file ? "" : "alone");
 }
 
 /** The button that goes from automatic colours to light and dark ones. */

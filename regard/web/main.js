@@ -3,7 +3,7 @@
 import { buildControls, fillControls, names } from "./controls.js";
 import { whenRecoloured } from "./data.js";
 import { canForce, forcedTokens } from "./forced.js";
-import { fillFrame, hideTrouble, showTrouble, tell } from "./frame.js";
+import { fillFrame, fillKernel, hideTrouble, showTrouble, tell } from "./frame.js";
 import { make } from "./make.js";
 import { OF_ANSWERS, SCREENS, screensOf } from "./screens.js";
 import { SourceError, openSource } from "./source.js";
@@ -92,6 +92,22 @@ async function open() {
     return report(error, open);
   }
   await arrive();
+  if (!source.live && source.kernel) source.kernel.ready.then(join);
+}
+
+/** The kernel answers: what needs the model is there from now on, and what is shown stays. */
+async function join() {
+  try {
+    context.facts = await source.describe();
+  } catch (error) {
+    return report(error, join);
+  }
+  context.models = context.facts.models;
+  source.live = true;
+  const { screen } = state, { model, verb, inputs, options = {} } = context.trace.question ?? {};
+  const { prefix, ...chosen } = options, text = inputs === undefined ? {} : { input: [inputs].flat().join("\t") };
+  settle(context.trace, screensOf(context));
+  await change(model ? { screen, model, verb, ...text, options: Object.keys(chosen).length ? JSON.stringify(chosen) : "" } : { screen });
 }
 
 /** Draw what the address names; the screen `use` answers its question itself, as it answers a typed one. */
@@ -134,6 +150,7 @@ function build() {
     if (question && source.live) context.trace = null;
     return read ? arrive() : draw();
   });
+  if (source.kernel) source.kernel.watcher = () => fillKernel(context);
   whenRecoloured(draw);
   for (const [event, paper] of [["beforeprint", true], ["afterprint", false]]) {
     addEventListener(event, () => { document.documentElement.classList.toggle("printing", paper); draw(); });

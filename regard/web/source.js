@@ -1,5 +1,6 @@
-// Where traces and their numbers come from: the file that this page is, or the server that sent it, a matrix at a time.
+// Where traces and their numbers come from: the file that this page is, a server or the kernel of a notebook, a matrix at a time.
 
+import { findKernel } from "./kernel.js";
 import { say } from "./strings.js";
 
 const ROOM = 96 << 20; // bytes of decoded matrices that are kept
@@ -15,9 +16,10 @@ export class SourceError extends Error {
   }
 }
 
-/** The source of this page: the file if it holds data, else the server. */
+/** The source of this page: the file if it holds data, else the server; in a notebook, what it holds and then the kernel. */
 export function openSource() {
-  return document.getElementById("data") ? new FileSource() : new ServerSource();
+  const file = document.getElementById("data") ? new FileSource() : null, kernel = findKernel();
+  return kernel ? new KernelSource(kernel, file) : file ?? new ServerSource();
 }
 
 /** Decoded matrices, the longest unused of which make room for new ones. */
@@ -157,21 +159,49 @@ class ServerSource {
     }
   }
 
+  fetch(path, init) {
+    return fetch(path, init);
+  }
+
   /** The server's answer, or a SourceError; DELETE and other methods by name. */
   async request(path, { signal, body, method = body === undefined ? "GET" : "POST" } = {}) {
     const headers = this.key ? { authorization: `Bearer ${this.key}` } : {};
     if (body !== undefined) headers["content-type"] = "application/json";
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const answer = await fetch(path, { method, headers, body: text, signal }).catch((error) => { throw broken(error); });
+    const answer = await this.fetch(path, { method, headers, body: text, signal }).catch((error) => { throw broken(error); });
     if (answer.ok) return answer;
     const told = await answer.json().catch(() => ({}));
     throw new SourceError(answer.status, { reason: told.error?.message ?? "", wait: Number(answer.headers.get("retry-after")) || 1 });
   }
 }
 
-/** No connection; what was cancelled on purpose stays that. */
+/** A page in a notebook: what it holds is there at once, and the kernel is asked as a server is, from when it answers. */
+class KernelSource extends ServerSource {
+  constructor(kernel, file) {
+    super();
+    Object.assign(this, { kernel, file, live: !file });
+  }
+
+  fetch(path, init) {
+    return this.kernel.fetch(path, init).catch((error) => { throw error.name === "AbortError" ? error : new SourceError("kernel"); });
+  }
+
+  async open() {
+    return this.file.open();
+  }
+
+  async tensor(ref, options) {
+    return ref.blob === undefined ? super.tensor(ref, options) : this.file.tensor(ref, options);
+  }
+
+  async steps(trace, name, options) {
+    if (trace.id) await super.steps(trace, name, options);
+  }
+}
+
+/** No connection; what was cancelled on purpose stays that, and what is known stays known. */
 function broken(error) {
-  return error.name === "AbortError" ? error : new SourceError(0);
+  return error.name === "AbortError" || error instanceof SourceError ? error : new SourceError(0);
 }
 
 async function readJson(answer) {

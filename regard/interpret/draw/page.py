@@ -23,15 +23,18 @@ from torch import Tensor
 
 from regard.interpret.draw.bundle import WEB, explorer_script, explorer_style
 from regard.interpret.draw.view_data import COLOURS, Gold, Measures, Ref, describe_steps, make_view
+from regard.interpret.notebook import Link
 from regard.interpret.steps import Steps
 from regard.interpret.trace_like import TraceLike
 
-__all__ = ["COLOURS", "MOST", "fill_template", "frame", "render", "save"]
+__all__ = ["COLOURS", "MOST", "fill_template", "frame", "frame_application", "render", "save"]
 
 MOST = 400_000
 """Most weights stored in 32 bits; files with more use 16 bits, whose rounding is not visible."""
 PACKED = 1 << 16
 """Bytes of a tensor from which on it is compressed; smaller ones are there without waiting, on paper too."""
+FRAME_HEIGHT = 720  # pixels, in a notebook
+NO_LINK = Link()
 TYPES = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
 
 
@@ -82,6 +85,22 @@ def render(
     language, French or English; without `steps` it uses those of the trace, if its model is available. `beside` is the
     trace of another picture, whose maps stand beside those of the first.
     """
+    view, blobs = _view(trace, steps=steps, measures=measures, gold=gold, title=title, lang=lang)
+    if beside is not None:
+        view["other"] = make_view(beside, blobs, half=_is_large(beside))
+    return _assemble(_embed(view, blobs), title=title or _title(trace))
+
+
+def _view(
+    trace: TraceLike,
+    *,
+    steps: Steps | None = None,
+    measures: Measures | None = None,
+    gold: Gold | None = None,
+    title: str | None = None,
+    lang: str | None = None,
+) -> tuple[dict[str, Any], Blobs]:
+    """Return the view of a trace with its steps, and its tensors."""
     if lang not in (None, "en", "fr"):
         raise ValueError(f"unknown language {lang!r}: choose en or fr")
     blobs = Blobs()
@@ -92,9 +111,7 @@ def render(
         described = {"steps": described["steps"]}
     view |= {"title": title or "", "lang": lang, **described}
     view["stepped"] = list(view["steps"])
-    if beside is not None:
-        view["other"] = make_view(beside, blobs, half=_is_large(beside))
-    return _assemble(view, blobs, title=title or _title(trace))
+    return view, blobs
 
 
 def render_view(
@@ -109,15 +126,15 @@ def render_view(
     `beside` is the view of another picture with its weights.
     """
     blobs = Blobs()
-    whole = _embed(view, weights, blobs) | describe_steps(steps, blobs)
+    whole = _embed_weights(view, weights, blobs) | describe_steps(steps, blobs)
     whole["stepped"] = list(whole["steps"])
     if beside is not None:
-        whole["other"] = _embed(*beside, blobs) | {"stepped": []}
+        whole["other"] = _embed_weights(*beside, blobs) | {"stepped": []}
     title = view["title"] or view["facts"].get("answer") or view["facts"].get("text") or view["model"]
-    return _assemble(whole, blobs, title=str(title))
+    return _assemble(_embed(whole, blobs), title=str(title))
 
 
-def _embed(view: Mapping[str, Any], weights: Mapping[str, Tensor], blobs: Blobs) -> dict[str, Any]:
+def _embed_weights(view: Mapping[str, Any], weights: Mapping[str, Tensor], blobs: Blobs) -> dict[str, Any]:
     """Return a view whose weights lie in the file, without the name that a server gave it."""
     half = sum(values.numel() for values in weights.values()) > MOST
     attentions = [
@@ -144,12 +161,27 @@ def save(
     path.write_text(text, encoding="utf-8")
 
 
-def frame(trace: TraceLike, *, height: int = 720) -> str:
-    """Return the page inside an iframe, for notebooks."""
-    inner = html.escape(render(trace), quote=True)
+def frame(trace: TraceLike, *, link: Link = NO_LINK, question: Mapping[str, Any] | None = None) -> str:
+    """Return the page inside an iframe, for notebooks; it calls its model by the id of the link, if there is one."""
+    view, blobs = _view(trace)
+    document = _assemble(
+        _embed(view | ({"question": question} if question else {}), blobs), title=_title(trace), page_id=link.page_id
+    )
+    hint = f"<p>{html.escape(link.hint)}</p>" if link.hint else ""
+    return _write_iframe(document, title=_title(trace), page_id=link.page_id) + hint
+
+
+def frame_application(page_id: str, *, title: str) -> str:
+    """Return the page without a trace inside an iframe, for notebooks; it asks the models of the kernel."""
+    return _write_iframe(_assemble("", title=title, page_id=page_id), title=title, page_id=page_id)
+
+
+def _write_iframe(document: str, *, title: str, page_id: str) -> str:
+    mark = f'data-regard="{html.escape(page_id, quote=True)}" ' if page_id else ""
+    style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
     return (
-        f'<iframe title="{html.escape(_title(trace), quote=True)}" sandbox="allow-scripts" srcdoc="{inner}" '
-        f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+        f'<iframe title="{html.escape(title, quote=True)}" {mark}sandbox="allow-scripts" '
+        f'srcdoc="{html.escape(document, quote=True)}" style="{style}"></iframe>'
     )
 
 
@@ -159,17 +191,21 @@ def fill_template(parts: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
 
 
-def _assemble(view: dict[str, Any], blobs: Blobs, *, title: str) -> str:
+def _embed(view: Mapping[str, Any], blobs: Blobs) -> str:
+    """Return the elements that hold a view and its tensors."""
+    data = json.dumps(view, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return "\n".join([f'<script type="application/json" id="data">{data}</script>', *blobs.elements])
+
+
+def _assemble(elements: str, *, title: str, page_id: str = "") -> str:
     """Fill style, script and data into one document; the policy allows style and script by their hashes."""
     code, style = explorer_script(), explorer_style()
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    data = json.dumps(view, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    elements = "\n".join([f'<script type="application/json" id="data">{data}</script>', *blobs.elements])
     parts = {
-        "lang": 'lang="en"',
+        "lang": 'lang="en"' + (f' data-notebook="{html.escape(page_id, quote=True)}"' if page_id else ""),
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         "title": html.escape(f"{title} – Regard"),
         "style": f"<style>{style}</style>",

@@ -21,4 +21,9 @@ export const frameEn = {
   how_shown: "How it is shown", theme_auto: "Colours of the page: automatic", theme_light: "Colours of the page: light",
   theme_dark: "Colours of the page: dark", explain_term: "What is this: {term}?", export: "Save as", saved: "Saved as {name}.",
   copy_link: "Copy link", copied: "The link to this view has been copied.", copy_by_hand: "Copy this link: {address}",
+  kernel_silent: "The kernel does not answer: it is busy, or not running. Shown is what the notebook holds; run its cell again to ask the model.",
+  kernel_silent_alone: "The kernel does not answer: it is busy, or not running. Run this cell again to ask the model.",
+  kernel_busy: "The kernel is busy: it answers when the running cell has ended.",
+  error_kernel: "The kernel does not answer any more: run the cell again.",
+  footer_kernel: "This page asks only the kernel of its notebook. Weights show where a head looked; whether that mattered is another question, answered by measures with controls.",
 };

@@ -22,4 +22,9 @@ export const frameFr = {
   theme_dark: "Couleurs de la page : sombres", explain_term: "Qu’est-ce que c’est : {term} ?", export: "Enregistrer en",
   saved: "Enregistré sous {name}.", copy_link: "Copier le lien", copied: "Le lien vers cette vue est copié.",
   copy_by_hand: "Copiez ce lien : {address}",
+  kernel_silent: "Le noyau ne répond pas : il est occupé, ou arrêté. La page montre ce que contient le carnet ; exécutez de nouveau sa cellule pour interroger le modèle.",
+  kernel_silent_alone: "Le noyau ne répond pas : il est occupé, ou arrêté. Exécutez de nouveau cette cellule pour interroger le modèle.",
+  kernel_busy: "Le noyau est occupé : il répondra quand la cellule en cours sera terminée.",
+  error_kernel: "Le noyau ne répond plus : exécutez de nouveau la cellule.",
+  footer_kernel: "Cette page ne s’adresse qu’au noyau de son carnet. Les poids montrent où une tête a regardé ; savoir si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
 };
