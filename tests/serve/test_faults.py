@@ -70,7 +70,11 @@ def test_doubtful_options_are_refused(shop):
             answer = client.post(f"/v1/{verb}", json={"inputs": "Hello", "options": options})
             assert answer.status_code == status, options
             assert answer.json()["error"]["message"], options
-        for payload in ({"n": 9}, {"max_tokens": 1025}, {"max_tokens": True}, {"logprobs": 3}, {"stop": ["a", "b"]}):
+        stops: tuple[Any, ...] = (["a"] * 5, ["a", ""], [["a"]], {"a": 1}, 0, "a" * 20_001)
+        for payload in (
+            *({"n": 9}, {"max_tokens": 1025}, {"max_tokens": True}, {"logprobs": 3}),
+            *({"stop": stop} for stop in stops),
+        ):
             answer = client.post("/v1/completions", json={"model": "stories", "prompt": "Once", **payload})
             assert answer.status_code == 422, payload
         for payload in ({"prompt": [1, 2]}, {"prompt": []}, {"prompt": "x", "stream": 1}, {"prompt": "x", "typo": 1}):
