@@ -201,7 +201,8 @@ async def _answer_until_stop(
 ) -> Choice:
     """Return the choice of one call, which is ended as soon as a stop text is written."""
     async with aclosing(_grow_choice(state, completion, inputs, options)) as texts:
-        return [choice async for _, choice in texts if choice is not None][0]
+        [choice] = [choice async for _, choice in texts if choice is not None]
+    return choice
 
 
 async def _grow_choice(

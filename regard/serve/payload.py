@@ -6,7 +6,7 @@ import base64
 import binascii
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from regard import config
@@ -94,6 +94,13 @@ def check_sizes(kind: InputKind, items: Sequence[Any], limits: Limits) -> None:
             raise Refusal(
                 422, f"{total:,} {name.replace('_', ' ')}, at most {most:,} in a request: send less", "too_large"
             )
+
+
+def check_members(payload: Collection[str], allowed: Collection[str]) -> None:
+    """Refuse members that would be ignored."""
+    if unknown := sorted(set(payload) - set(allowed)):
+        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
+        raise Refusal(422, message, "unknown_member")
 
 
 def check_characters(value: Any, limits: Limits) -> None:

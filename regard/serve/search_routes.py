@@ -8,7 +8,6 @@ from regard.serve.api_schema import COUNT, NUMBER, TEXT, describe_answer, descri
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.searching import EMBED, SEARCH_MEMBERS, describe_search, find_texts
-from regard.serve.verb_routes import check_members
 
 HIT = object_of("line", "score", "text", line=COUNT, score=NUMBER, text=TEXT)
 FOUND = object_of(

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import COUNT, TEXT, closed_object, describe_answer, describe_request, list_of, object_of
 from regard.serve.http import json_response, read_object, state_of
-from regard.serve.payload import reads_pictures
+from regard.serve.payload import check_members, reads_pictures
 from regard.serve.state import ServerState
 from regard.serve.trust import TrustJob, check_kind
-from regard.serve.verb_routes import check_members, prepare_inputs
+from regard.serve.verb_routes import prepare_inputs
 
 MEMBERS = frozenset({"model", "verb", "to", "inputs"})
 TRUST = object_of(

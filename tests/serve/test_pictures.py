@@ -7,7 +7,6 @@ import importlib.util
 import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +16,10 @@ from regard import checkpoint, models
 from regard.config import plain
 from regard.models.vit import ViTConfig
 from regard.serve.payload import MOST_DECODED, PICTURE_SIDE
+from tests.serve.memory import MEGABYTE, peak_bytes, reset_peak
 from tests.serve.process import ServerProcess, run_server
 
 pytestmark = pytest.mark.unchecked
-MEGABYTE = 1 << 20
 BUDGET = 64 * MEGABYTE  # the limit memory_bytes
 LARGEST_DECODER = 420 * MEGABYTE  # what one decoder takes at most for 16 megapixels: those of WebP with transparency
 DECODERS = 2
@@ -48,17 +47,6 @@ def server(tmp_path_factory) -> Iterator[ServerProcess]:
         folder / "log", str(folder / "eye"), "-s", f"memory_bytes={BUDGET}", "-s", "deadline=600"
     ) as server:
         yield server
-
-
-def peak_bytes(server: ServerProcess) -> int:
-    """Return the largest resident memory of the process since it was last reset."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return 1024 * int(line.split()[1])
-
-
-def reset_peak(server: ServerProcess) -> None:
-    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
 
 def classify(server: ServerProcess, inputs: str | list[str]) -> tuple[int, str]:
