@@ -266,6 +266,8 @@ def test_every_route_wants_a_key_but_the_page_and_the_probes(counter):
         schema = desk.server.config.loaded_app.app.openapi()
         routes = [(path, method) for path, methods in schema["paths"].items() for method in methods]
         assert len(routes) > 15
+        assert sorted(OPEN_PATHS) == ["/", "/docs", "/explorer.css", "/explorer.js", "/livez", "/readyz"]
+        assert {("/docs", "get"), ("/openapi.json", "get")} <= set(routes), "the one is open, the other is not"
         for path, method in routes:
             place = path.replace("{name}", "x")
             expected = 200 if path in OPEN_PATHS else 401
@@ -283,6 +285,28 @@ def test_every_route_wants_a_key_but_the_page_and_the_probes(counter):
         assert client.post("/detect", json={"q": "Good morning", "api_key": ["x"]}).status_code == 401
         assert "counter" not in client.get("/").text
     assert not [line for line in desk.lines if KEY in line]
+
+
+def test_the_list_of_routes_says_nothing_of_the_models_without_a_key(counter, shop):
+    """S14: it is the same for whatever is served; with a key it has every route with what it takes."""
+    others = shop.server.state.catalogue.trained_models
+    with (
+        serving({"counter": counter}, keys=[KEY]) as desk,
+        serving(others, keys=[KEY]) as other,
+        desk.client() as client,
+        other.client() as another,
+    ):
+        public = client.get("/docs")
+        wrong = client.get("/docs", headers={"authorization": "Bearer a-key-that-nobody-guesseS"})
+        assert public.content == wrong.content == another.get("/docs").content
+        whole = client.get("/docs", headers={"authorization": f"Bearer {KEY}"}).text
+    assert "GET /v1/models" in public.text
+    assert "openapi.json" in public.text
+    assert not [word for word in ("measure", "counter of", "translate to", "<pre>") if word in public.text]
+    assert "POST /v1/measure" in whole
+    assert "<pre>" in whole
+    with shop.client() as client:
+        assert "POST /v1/translate" in client.get("/docs").text
 
 
 def test_only_names_of_the_host_are_answered_and_no_other_page_may_ask(desk_for_all):
