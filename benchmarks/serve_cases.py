@@ -121,13 +121,13 @@ def split_cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def run_server(command: Sequence[str], core: int) -> Iterator[RunningServer]:
+def run_server(command: Sequence[str], core: int, *, python: str = sys.executable) -> Iterator[RunningServer]:
     """Start a server on a free port and a core of its own, wait until it is ready, and end it with its children."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url, began = f"http://127.0.0.1:{port}", time.perf_counter()
-    pinned = ["taskset", "-c", str(core), sys.executable, *command, "--port", str(port)]
+    pinned = ["taskset", "-c", str(core), python, *command, "--port", str(port)]
     with subprocess.Popen(
         pinned, env=os.environ | ONE_THREAD, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
@@ -180,7 +180,7 @@ class Request:
 def translation_request(text: str, beams: int, *, is_peer: bool, name: str = "sentence") -> Request:
     """Return the request for a translation to French."""
     if is_peer:
-        return Request("/translate", {"q": text, "beams": beams}, name)
+        return Request("/translate", {"q": text, "source": "en", "target": "fr", "beams": beams}, name)
     options = {"to": "fr", "beams": beams}
     return Request("/v1/translate", {"model": "en-fr", "inputs": [text], "options": options}, name)
 
