@@ -8,9 +8,12 @@
 The servers run in turn on one core with one thread, `locust` on another. Half of the sentences are everyday ones, half
 come from FILE, such as debates of a parliament, one in each line or in the first column of a .tsv (.gz too); without it
 all are everyday ones. A timed run counts after a fifth of its time; figures are medians over the rounds.
-LibreTranslate wants other versions of what Regard needs, such as NumPy 1, so it has an environment of its own, whose
-interpreter is PYTHON: `pip install libretranslate torch tokenizers safetensors jaxtyping typer sacrebleu pillow "numpy<2"`.
-It answers with the same weights (`benchmarks.serve_libretranslate`), as its own models would be fetched when it starts.
+LibreTranslate wants other versions of what Regard needs, such as NumPy 1, so it has an environment of its own, with
+
+    pip install libretranslate torch tokenizers safetensors jaxtyping typer sacrebleu pillow 'numpy<2'
+
+and PYTHON is its interpreter. It answers with the same weights (`benchmarks.serve_libretranslate`), as its own models
+would be fetched when it starts.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     PYTHON -m benchmarks.serve_libretranslate --port 8001 --beams 4
 
-PYTHON is the interpreter of an environment with LibreTranslate, which pins other versions than Regard allows beside
-it, and with what `regard.load` needs (`docs/results.md` has the commands). Its own models would be fetched from the
-internet. Instead argostranslate, which it asks for the installed languages, answers with English and French and a
-translation between them: the interface that argostranslate has for models of others. Everything else is as it is
-installed: Flask behind waitress, detection, formatting, and four threads.
+PYTHON is the interpreter of an environment with LibreTranslate and with what `regard.load` needs; `benchmarks.serve`
+says how to make it. Its own models would be fetched from the internet. Instead argostranslate, which it asks for the
+installed languages, names English and French and a translation from one to the other, an object of the kind that
+argostranslate has for each model. Everything else is as it is installed: Flask behind waitress, formatting, and four
+threads.
 """
 
 from __future__ import annotations

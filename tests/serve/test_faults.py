@@ -239,7 +239,7 @@ def test_pictures_that_are_none_or_far_too_large_are_refused_within_little_memor
     Image.new("RGB", (20, 20)).save(other, "PPM")
     hostile = {
         "100,000 pixels a side": bomb(100_000, 100_000),
-        "17 megapixels": bomb(5000, 3400),
+        "101 megapixels": bomb(10_100, 10_000),
         "cut": noise.getvalue()[:700],
         "another kind of file": other.getvalue(),
         "text": b"GET / HTTP/1.1",
