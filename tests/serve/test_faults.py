@@ -287,28 +287,6 @@ def test_every_route_wants_a_key_but_the_page_and_the_probes(counter):
     assert not [line for line in desk.lines if KEY in line]
 
 
-def test_the_list_of_routes_says_nothing_of_the_models_without_a_key(counter, shop):
-    """S14: it is the same for whatever is served; with a key it has every route with what it takes."""
-    others = shop.server.state.catalogue.trained_models
-    with (
-        serving({"counter": counter}, keys=[KEY]) as desk,
-        serving(others, keys=[KEY]) as other,
-        desk.client() as client,
-        other.client() as another,
-    ):
-        public = client.get("/docs")
-        wrong = client.get("/docs", headers={"authorization": "Bearer a-key-that-nobody-guesseS"})
-        assert public.content == wrong.content == another.get("/docs").content
-        whole = client.get("/docs", headers={"authorization": f"Bearer {KEY}"}).text
-    assert "GET /v1/models" in public.text
-    assert "openapi.json" in public.text
-    assert not [word for word in ("measure", "counter of", "translate to", "<pre>") if word in public.text]
-    assert "POST /v1/measure" in whole
-    assert "<pre>" in whole
-    with shop.client() as client:
-        assert "POST /v1/translate" in client.get("/docs").text
-
-
 def test_only_names_of_the_host_are_answered_and_no_other_page_may_ask(desk_for_all):
     """S14: the Host header is checked, CORS is off, a bind to others needs a key."""
     with desk_for_all.client() as client:
