@@ -11,18 +11,18 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults serve-faults soak cluster slow gpu real-text sweep docs pictures browser chromium curl format clean
+.PHONY: demo test quick check faults serve-faults soak cluster slow gpu real-text sweep docs pictures browser chromium curl systemd format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
 
-test: $(VENV)/.installed-test chromium curl ## the whole suite on two cores
+test: $(VENV)/.installed-test chromium curl systemd ## the whole suite on two cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 quick: $(VENV)/.installed-test ## unit tests only, two minutes on two idle cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNITS)
 
-check: $(VENV)/.installed-dev chromium curl ## formatting, lint, types, the import contract, tests
+check: $(VENV)/.installed-dev chromium curl systemd ## formatting, lint, types, the import contract, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -80,6 +80,11 @@ curl: ## for the examples of docs/serve.md, installed where possible; without it
 	@command -v curl >/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && $(INSTALL) curl; } \
 		|| echo "no curl: its examples are skipped (apt install curl)"
+
+systemd: ## for the check of deploy/regard.service, installed where possible; without it that is skipped
+	@command -v systemd-analyze >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && $(INSTALL) systemd; } \
+		|| echo "no systemd-analyze: the unit is not checked (apt install systemd)"
 
 format: $(VENV)/.installed-dev ## rewrite the code in the project's style
 	$(BIN)/ruff format .

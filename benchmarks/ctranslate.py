@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from torch import nn
 
 Ids = list[list[int]]
+MODEL, TO = "en-fr", "fr"  # the translator in the box, and into which language
+LONGEST = 200  # tokens of a translation
 
 
 class CTranslate2:
@@ -45,6 +48,27 @@ class CTranslate2:
             length_penalty=1,
         )
         return [answer.hypotheses[0] for answer in found], [answer.scores[0] for answer in found]
+
+
+class CTranslate2Translator:
+    """The weights of the translator in the box in CTranslate2; sentences in, translations out."""
+
+    def __init__(self, precision: str) -> None:
+        import regard
+
+        self.text = regard.load(MODEL, device="cpu")
+        end, begin = self.text.end, self.text.begin
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            self.model = CTranslate2(self.text.model, path, device="cpu", precision=precision, eos=end, bos=begin)
+
+    def translate(self, texts: list[str], beams: int) -> list[str]:
+        """Translate sentences, each by itself: nothing is split, copied or put back."""
+        answers = self.model.translator.translate_batch(
+            self.model.words(self.text.encode_many(texts, TO)), beam_size=beams, max_decoding_length=LONGEST
+        )
+        tokens = [[self.model.numbers[name] for name in answer.hypotheses[0]] for answer in answers]
+        return [self.text.target.decode(ids) for ids in tokens]
 
 
 def specification(model: Any) -> Any:

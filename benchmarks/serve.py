@@ -3,12 +3,17 @@
     pip install '.[bench]'
     python -m benchmarks.serve [--parliament FILE] [--out serve.json]
     python -m benchmarks.serve --quick                 a short look, whose figures say little
+    python -m benchmarks.serve --libretranslate PYTHON
 
 The servers run in turn on one core with one thread, `locust` on another. Half of the sentences are everyday ones, half
 come from FILE, such as debates of a parliament, one in each line or in the first column of a .tsv (.gz too); without it
 all are everyday ones. A timed run counts after a fifth of its time; figures are medians over the rounds.
-LibreTranslate is not among the servers: it wants other versions of what Regard needs, such as NumPy 1, and fetches its
-models when it starts.
+LibreTranslate wants other versions of what Regard needs, such as NumPy 1, so it has an environment of its own, with
+
+    pip install libretranslate torch tokenizers safetensors jaxtyping typer sacrebleu pillow 'numpy<2'
+
+and PYTHON is its interpreter. It answers with the same weights (`benchmarks.serve_libretranslate`), as its own models
+would be fetched when it starts.
 """
 
 from __future__ import annotations
@@ -45,6 +50,8 @@ PEERS = {
     "CTranslate2 int8": ["-m", "benchmarks.serve_peers", "ctranslate2", "--precision", "int8"],
     "LitServe": ["-m", "benchmarks.serve_peers", "litserve"],
 }
+LIBRETRANSLATE = "LibreTranslate over our weights"
+LIBRETRANSLATE_SERVER = ["-m", "benchmarks.serve_libretranslate", "--beams"]  # which is no part of its requests
 WHOLE_BATCHES = ["-m", "benchmarks.serve_peers", "batches"]
 STREAMS = 5
 STORY = Request(
@@ -101,6 +108,7 @@ def main() -> None:
     """Measure all rounds, write the figures as JSON, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parliament", type=Path, metavar="FILE")
+    parser.add_argument("--libretranslate", metavar="PYTHON", help="of an environment with LibreTranslate")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=15.0, help="of a run with many clients")
     parser.add_argument("--alone", type=int, default=64, help="sentences of a run with one client")
@@ -121,7 +129,7 @@ def main() -> None:
             split_cores(),
             Path(folder),
         )
-        rounds = [measure_round(plan) for _ in range(arguments.rounds)]
+        rounds = [measure_round(plan, arguments.libretranslate) for _ in range(arguments.rounds)]
     machine = {
         "processor": read_processor(),
         "python": platform.python_version(),
@@ -142,8 +150,8 @@ def make_token_counter() -> Callable[[str], int]:
     return lambda text: len(translator.encode(text, "fr"))
 
 
-def measure_round(plan: Plan) -> dict[str, Any]:
-    """Measure every server once."""
+def measure_round(plan: Plan, libretranslate: str | None = None) -> dict[str, Any]:
+    """Measure every server once; LibreTranslate if there is an interpreter that has it."""
     core, folder = plan.cores[0], plan.folder
     with run_server(REGARD, core) as server:
         report("regard serve", {"ready": server.seconds_to_ready})
@@ -164,10 +172,19 @@ def measure_round(plan: Plan) -> dict[str, Any]:
         with run_server(command, core) as server:
             peers[name] = {str(beams): plan.send_many(server, beams, is_peer=True) for beams in BEAMS}
             report(name, peers[name]["1"])
+    if libretranslate is not None:
+        peers[LIBRETRANSLATE] = {str(beams): send_to_libretranslate(plan, libretranslate, beams) for beams in BEAMS}
+        report(LIBRETRANSLATE, peers[LIBRETRANSLATE]["1"])
     with run_server(WHOLE_BATCHES, core) as server:
         batches = {str(beams): plan.send_mixed(server, beams, is_peer=True) for beams in BEAMS}
         report("whole batches", batches["1"])
     return {"regard": ours, "direct": direct, "peers": peers, "batches": batches}
+
+
+def send_to_libretranslate(plan: Plan, python: str, beams: int) -> dict[str, Any]:
+    """Measure LibreTranslate with a search of this width."""
+    with run_server([*LIBRETRANSLATE_SERVER, str(beams)], plan.cores[0], python=python) as server:
+        return plan.send_many(server, beams, is_peer=True)
 
 
 def report(name: str, figures: Mapping[str, Any]) -> None:
@@ -279,7 +296,7 @@ def write_tables(rounds: Sequence[Mapping[str, Any]]) -> str:
     for beams in BEAMS:
         name = str(beams)
         runs = {"`regard serve`": [one["regard"]["many"][name] for one in rounds]}
-        runs |= {peer: [one["peers"][peer][name] for one in rounds] for peer in PEERS}
+        runs |= {peer: [one["peers"][peer][name] for one in rounds] for peer in rounds[0]["peers"]}
         runs["`regard serve`, one client"] = [one["regard"]["alone"][name] for one in rounds]
         for server, results in runs.items():
             figures = [

@@ -121,7 +121,7 @@ def split_cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def run_server(command: Sequence[str], core: int | None) -> Iterator[RunningServer]:
+def run_server(command: Sequence[str], core: int | None, *, python: str = sys.executable) -> Iterator[RunningServer]:
     """Start a server on a free port, wait until it is ready, and end it with its children.
 
     It has a core of its own and one thread, or without a `core` all of them, as if a user had started it.
@@ -131,7 +131,7 @@ def run_server(command: Sequence[str], core: int | None) -> Iterator[RunningServ
         port = probe.getsockname()[1]
     url, began = f"http://127.0.0.1:{port}", time.perf_counter()
     pinned = [] if core is None else ["taskset", "-c", str(core)]
-    words = [*pinned, sys.executable, *command, "--port", str(port)]
+    words = [*pinned, python, *command, "--port", str(port)]
     others = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
     environment = others | ({} if core is None else ONE_THREAD)
     with subprocess.Popen(
@@ -186,7 +186,7 @@ class Request:
 def translation_request(text: str, beams: int, *, is_peer: bool, name: str = "sentence") -> Request:
     """Return the request for a translation to French."""
     if is_peer:
-        return Request("/translate", {"q": text, "beams": beams}, name)
+        return Request("/translate", {"q": text, "source": "en", "target": "fr", "beams": beams}, name)
     options = {"to": "fr", "beams": beams}
     return Request("/v1/translate", {"model": "en-fr", "inputs": [text], "options": options}, name)
 

@@ -7,7 +7,8 @@ from typing import Any
 import litserve
 import torch
 
-from benchmarks.serve_peers import BATCH, GATHER, TO, load_translator
+from benchmarks.ctranslate import TO
+from benchmarks.serve_peers import BATCH, GATHER, load_translator
 
 
 class TranslationApi(litserve.LitAPI):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 import regard
+from benchmarks.ctranslate import MODEL, TO, CTranslate2Translator
 
-MODEL, TO = "en-fr", "fr"
-LONGEST = 200  # tokens of an answer
 BATCH, GATHER = 64, 0.005  # requests of a batch, and seconds in which they gather
 EXAMPLE = "Where is the station?"
 
@@ -85,27 +83,6 @@ def time_texts(texts: list[str], beams: int) -> list[float]:
         translator.translate(text, to=TO, beams=beams)
         times.append(1000 * (time.perf_counter() - began))
     return times
-
-
-class CTranslate2Translator:
-    """The weights of the translator in the box in CTranslate2; sentences in, translations out."""
-
-    def __init__(self, precision: str) -> None:
-        from benchmarks.ctranslate import CTranslate2
-
-        self.text = regard.load(MODEL, device="cpu")
-        end, begin = self.text.end, self.text.begin
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            self.model = CTranslate2(self.text.model, path, device="cpu", precision=precision, eos=end, bos=begin)
-
-    def translate(self, texts: list[str], beams: int) -> list[str]:
-        """Translate sentences, each by itself: nothing is split, copied or put back."""
-        answers = self.model.translator.translate_batch(
-            self.model.words(self.text.encode_many(texts, TO)), beam_size=beams, max_decoding_length=LONGEST
-        )
-        tokens = [[self.model.numbers[name] for name in answer.hypotheses[0]] for answer in answers]
-        return [self.text.target.decode(ids) for ids in tokens]
 
 
 def make_ctranslate_app(precision: str) -> FastAPI:

@@ -21,7 +21,7 @@ from regard.serve import (
 )
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.api_schema import STATUS, describe_answer, describe_api
-from regard.serve.explorer_page import page_router
+from regard.serve.explorer_page import make_route_pages, page_router
 from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
 from regard.serve.refusal import Refusal, explain_error, write_envelope
@@ -93,6 +93,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     app.add_exception_handler(Exception, answer_error)
     schema = describe_api(app)
     app.state.schema = json.dumps(schema).encode()  # once: it is large, and nobody else is answered meanwhile
+    app.state.route_pages = make_route_pages(schema, state.catalogue.verbs)
     routes = {path for path in schema["paths"] if "{" not in path}
     gate = Gate(app, state.keys, state.metrics, routes, RateLimit(state.limits.per_minute), state.memory, hosts)
     if log is not None:

@@ -11,6 +11,7 @@ from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
 from regard.serve.payload import check_characters, read_options
 from regard.serve.refusal import Refusal
+from regard.serve.stop_texts import cut_at_stop, settle_before_stop
 from regard.tasks.writing import Text, Writes
 
 WRITING_VERBS = ("write", "translate")  # of models that can complete a text, the likeliest first
@@ -49,7 +50,17 @@ COMPLETION_MEMBERS = SHARED_MEMBERS | {"prompt", "echo"}
 CHAT_MEMBERS = SHARED_MEMBERS | {"messages", "max_completion_tokens"}
 DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
 DEFAULT_CHAT_TOKENS = 200
+STOPS = 4  # texts that may end a completion, as OpenAI has it
 SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An answer as it is sent: its text, why it ends, and how many tokens the model wrote."""
+
+    text: str
+    finish_reason: str
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,8 @@ class Completion:
     stream: bool
     echo: bool
     include_usage: bool
+    stops: Sequence[str] = ()
+    """Texts before the first of which an answer ends."""
 
     @property
     def key(self) -> str:
@@ -84,43 +97,61 @@ class Completion:
         """The object type of a streamed chunk, as in OpenAI's API."""
         return "chat.completion.chunk" if self.is_chat else "text_completion"
 
-    def continuation(self, prompt: str, text: str) -> str:
-        """Return the text after the prompt, or all of it with `echo` or if the model does not repeat the prompt."""
+    def find_answer(self, prompt: str) -> int:
+        """Return where the answer begins in a text of the model: after the prompt, if the model repeats it."""
         writer = self.model.trained
-        if self.echo or not isinstance(writer, Writes):
-            return text
-        return text[len(writer.decode(writer.begin(prompt))) :]
+        return len(writer.decode(writer.begin(prompt))) if isinstance(writer, Writes) else 0
 
-    def describe(self, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    def read(self, text: str, answer: Any, begin: int) -> tuple[str, Choice | None]:
+        """Return what is to be sent of a text whose answer begins at `begin`, and the choice once it is complete.
+
+        It is when the model has ended it, or when a stop text has; what may become a stop text is held back.
+        """
+        read = settle_before_stop if answer is None else cut_at_stop
+        written, is_stopped = read(text[begin:], self.stops)
+        shown = text[:begin] + written if self.echo else written
+        if is_stopped:
+            return shown, Choice(shown, "stop", self._count_tokens(written))
+        if answer is None:
+            return shown, None
+        tokens = answer.tokens if isinstance(answer, Text) else self._count_tokens(written)
+        return shown, Choice(shown, finish_reason(answer), tokens)
+
+    def describe(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the choices and the usage of all calls."""
-        choices: list[dict[str, Any]] = []
-        for (inputs, _), [answer] in zip(self.calls, answers, strict=True):
-            text = self.continuation(inputs[0], answer.text)
-            content = {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
-            choices.append({"index": len(choices), **content, "logprobs": None, "finish_reason": finish_reason(answer)})
-        return {"choices": choices, "usage": self.usage(answers)}
+        described: list[dict[str, Any]] = []
+        for index, choice in enumerate(choices):
+            content = (
+                {"message": {"role": "assistant", "content": choice.text}} if self.is_chat else {"text": choice.text}
+            )
+            described.append({"index": index, **content, "logprobs": None, "finish_reason": choice.finish_reason})
+        return {"choices": described, "usage": self.usage(choices)}
 
     def opening(self) -> Iterator[dict[str, Any]]:
         """Yield the chunks that precede the text of a stream."""
         for index in range(len(self.calls) if self.is_chat else 0):
             yield {"choices": [{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
 
-    def chunk(self, index: int, text: str, answer: Any = None) -> dict[str, Any]:
-        """Return a chunk of a stream; the last one has the finish reason."""
+    def chunk(self, index: int, text: str, choice: Choice | None = None) -> dict[str, Any]:
+        """Return a chunk of a stream; the last one of a choice has the finish reason."""
         content = {"delta": {"content": text} if text else {}} if self.is_chat else {"text": text, "logprobs": None}
-        reason = None if answer is None else finish_reason(answer)
+        reason = None if choice is None else choice.finish_reason
         return {"choices": [{"index": index, **content, "finish_reason": reason}]}
 
-    def usage(self, answers: Sequence[Sequence[Any]]) -> dict[str, int]:
+    def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
         """Return the numbers of prompt and completion tokens."""
         model: Any = self.model.trained
         if isinstance(model, Writes):
             prompt = sum(len(model.begin(inputs[0])) for inputs, _ in self.calls)
-            written = sum(answer.tokens for [answer] in answers)
         else:
             prompt = sum(map(len, model.source.encode_many([inputs[0] for inputs, _ in self.calls])))
-            written = sum(map(len, model.target.encode_many([answer.text for [answer] in answers])))
+        written = sum(choice.tokens for choice in choices)
         return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+    def _count_tokens(self, text: str) -> int:
+        """Return the number of tokens of an answer."""
+        model: Any = self.model.trained
+        return len(model.begin(text) if isinstance(model, Writes) else model.target.encode_many([text])[0])
 
 
 def read_completion(payload: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Completion:
@@ -192,7 +223,8 @@ def finish_reason(answer: Any) -> str:
 def _build(
     payload: dict[str, Any], prompts: list[str], tokens: int, catalogue: Catalogue, limits: Limits, *, is_chat: bool
 ) -> Completion:
-    check_characters(prompts, limits)
+    stops = _read_stops(payload.get("stop"))
+    check_characters([*prompts, *stops], limits)
     model, target = pick_writer(catalogue, payload.get("model"))
     if tokens > limits.new_tokens:
         raise Refusal(422, f"max_tokens is {tokens:,}, at most {limits.new_tokens:,} here", "over_limit")
@@ -223,6 +255,7 @@ def _build(
         stream=_truth(payload, "stream"),
         echo=_truth(payload, "echo"),
         include_usage=stream_options.get("include_usage") is True,
+        stops=stops,
     )
 
 
@@ -232,20 +265,24 @@ def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, t
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Refusal(422, f"{name} must be a number", "invalid_input")
-    stop = payload.get("stop")
-    stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
-    if not isinstance(stops, list) or len(stops) > 1 or not all(isinstance(text, str) for text in stops):
-        raise Refusal(422, "stop must be one text: several stop sequences are not supported", "unsupported")
     beams = {} if payload.get("beams") is None else {"beams": _whole(payload, "beams", 1)}
     if beams and (isinstance(model.trained, Writes) or options.get("temperature")):
         raise Refusal(422, "beams is for translators that search, without a temperature: leave it out", "unsupported")
     if isinstance(model.trained, Writes):
-        return {**options, "length": tokens, **({"stop": stops[0]} if stops else {})}
-    if stops:
-        raise Refusal(422, f"stop is not supported by {model.name}, which translates all of a text", "unsupported")
+        return {**options, "length": tokens}
     if not options.get("temperature"):
         options = {}
     return {**options, **beams, **({"sample": True} if options else {}), **({"to": target} if target else {})}
+
+
+def _read_stops(value: Any) -> list[str]:
+    """Return the texts that end an answer; a blank one by itself is none."""
+    stops = [] if value in (None, "") else [value] if isinstance(value, str) else value
+    if not isinstance(stops, list) or len(stops) > STOPS or not all(isinstance(text, str) and text for text in stops):
+        raise Refusal(
+            422, f"stop must be a text, or a list of at most {STOPS} texts that are not blank", "invalid_input"
+        )
+    return stops
 
 
 def _content_of(message: dict[str, Any]) -> str:

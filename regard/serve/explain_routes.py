@@ -23,9 +23,9 @@ from regard.serve.api_schema import (
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer, check_length, read_look_options, take_one
 from regard.serve.http import json_response, read_object, state_of, while_connected
-from regard.serve.payload import input_schema, reads_pictures
+from regard.serve.payload import check_members, input_schema, reads_pictures
 from regard.serve.refusal import Refusal
-from regard.serve.verb_routes import check_members, prepare_inputs
+from regard.serve.verb_routes import prepare_inputs
 from regard.serve.views import KeptView, view_steps, view_trace
 
 EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options", "view"})

@@ -7,8 +7,10 @@ import gzip
 import hashlib
 import html
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -23,6 +25,10 @@ POLICY = {
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 HTML = "text/html; charset=utf-8"
+SHORTENED = (
+    "<p>Each task of a model has a route <code>/v1/{verb}</code>. This server needs a key to tell which there are, and "
+    "what each route takes: <code>curl -H 'Authorization: Bearer KEY' .../openapi.json</code></p>"
+)
 
 
 @dataclass(frozen=True)
@@ -110,19 +116,45 @@ def send_static(request: Request, file: StaticFile) -> Response:
 
 
 async def show_routes(request: Request) -> Response:
-    """Show every route with what it takes."""
-    schema = request.app.openapi()
-    parts = []
-    for path, methods in schema["paths"].items():
-        for method, operation in methods.items():
-            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-            body = json.dumps(content.get("schema", {}), indent=1, ensure_ascii=False) if content else ""
-            text = operation.get("description") or operation.get("summary", "")
-            described = f"<details><summary>body</summary><pre>{html.escape(body)}</pre></details>" if body else ""
-            title = f"{method.upper()} {path}"
-            parts.append(f"<section><h2><code>{html.escape(title)}</code></h2><p>{html.escape(text)}</p>{described}")
-    page = (ASSETS / "docs.html").read_text(encoding="utf-8").replace("{{routes}}", "</section>\n".join(parts))
+    """Show every route with what it takes; without a key where keys are needed, none that depends on the models."""
+    pages: RoutePages = request.app.state.route_pages
+    page = pages.whole if request.scope["has_key"] else pages.public
     return Response(page, media_type=HTML, headers=POLICY)
+
+
+@dataclass(frozen=True)
+class RoutePages:
+    """The list of routes for whoever has a key, and for everybody, which is the same whatever models are served."""
+
+    whole: bytes
+    public: bytes
+
+
+def make_route_pages(schema: dict[str, Any], verbs: Iterable[str]) -> RoutePages:
+    """Return the pages that list the routes of a schema, of which those of the verbs come from the models."""
+    paths = schema["paths"]
+    of_models = {f"/v1/{verb}" for verb in verbs}
+    parts = [describe_route(path, paths[path], has_bodies=True) for path in paths]
+    public = [describe_route(path, paths[path], has_bodies=False) for path in paths if path not in of_models]
+    template = (ASSETS / "docs.html").read_text(encoding="utf-8")
+    whole, shortened = (
+        template.replace("{{note}}", note).replace("{{routes}}", "\n".join(routes)).encode()
+        for note, routes in (("", parts), (SHORTENED, public))
+    )
+    return RoutePages(whole, shortened)
+
+
+def describe_route(path: str, methods: dict[str, Any], *, has_bodies: bool) -> str:
+    """Return the sections of a route, one for each method."""
+    sections = []
+    for method, operation in methods.items():
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        body = json.dumps(content.get("schema", {}), indent=1, ensure_ascii=False) if content and has_bodies else ""
+        text = operation.get("description") or operation.get("summary", "")
+        described = f"<details><summary>body</summary><pre>{html.escape(body)}</pre></details>" if body else ""
+        title = html.escape(f"{method.upper()} {path}")
+        sections.append(f"<section><h2><code>{title}</code></h2><p>{html.escape(text)}</p>{described}</section>")
+    return "\n".join(sections)
 
 
 def preferred_language(header: str) -> str:

@@ -19,8 +19,8 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-OPEN_PATHS = frozenset({"/", "/explorer.js", "/explorer.css", "/livez", "/readyz"})
-"""Paths that need no key: liveness, readiness and the page."""
+OPEN_PATHS = frozenset({"/", "/explorer.js", "/explorer.css", "/docs", "/livez", "/readyz"})
+"""Paths that need no key: liveness, readiness, the page and the list of routes, which names no model without one."""
 KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
 """Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
 PROBES = frozenset({"/livez", "/readyz"})
@@ -84,12 +84,12 @@ class Gate:
             raise Refusal(503, "too many connections: try again later", "overloaded", {"retry-after": "1", **CLOSE})
         if headers.get("sec-fetch-site") in FOREIGN_SITES and scope["method"] not in ("GET", "HEAD"):
             raise Refusal(403, "pages of other sites may not ask this server", "cross_site")
-        if path in OPEN_PATHS:
-            return
         key = bearer_key(headers.get("authorization", "")) or headers.get("x-api-key", "")
         if path in KEY_IN_BODY and not key:
             key = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("api_key", "")
         scope["has_key"] = not self.keys.is_required or (bool(key) and self.keys.accepts(key))
+        if path in OPEN_PATHS:
+            return
         if not scope["has_key"] and (path not in KEY_IN_BODY or key):
             raise missing_key()
         scope["admit"] = self._admit

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gzip
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -21,6 +23,10 @@ from regard.serve.strict_json import parse_form, parse_object
 Result = TypeVar("Result")
 FORM = "application/x-www-form-urlencoded"
 CLOSED = 499  # the client went away: nobody reads this
+SMALL_BODY = 1 << 16  # bytes of a body that is parsed in the event loop
+PARSERS = ThreadPoolExecutor(2, "regard-parser")  # of larger ones, which bounds the memory for them
+MOST_VALUES = 1 << 20  # numbers, texts, lists and objects of a body, at most
+VALUE_BYTES = 200  # that one of them takes, at most and beside its text
 
 
 def state_of(request: Request) -> ServerState:
@@ -51,11 +57,38 @@ async def read_body(request: Request, limits: Limits, most: int) -> bytes:
 
 async def read_object(request: Request, limits: Limits, most: int | None = None) -> dict[str, Any]:
     """Return the JSON object in the body of a request."""
-    body = await read_body(request, limits, most or limits.body_bytes)
+    return await parse_beside(parse_object, await read_json_body(request, limits, most or limits.body_bytes))
+
+
+async def read_json_body(request: Request, limits: Limits, most: int) -> bytes:
+    """Return the body of a request that says it is JSON, or does not say what it is."""
+    body = await read_body(request, limits, most)
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "") and not kind.endswith("+json"):
         raise Refusal(415, "send JSON, with content-type: application/json", "unsupported_media_type")
-    return parse_object(body)
+    return body
+
+
+async def parse_beside(parse: Callable[[bytes], Result], body: bytes) -> Result:
+    """Return what a function makes of a body of JSON; that of a large one is made beside the loop."""
+    if len(body) <= SMALL_BODY:
+        return parse(body)
+    return await run_beside(lambda: _parse_within_memory(parse, body))
+
+
+async def run_beside(work: Callable[[], Result]) -> Result:
+    """Return the result of some work on a large body, done beside the loop so that others are answered meanwhile."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(PARSERS, contextvars.copy_context().run, work)
+
+
+def _parse_within_memory(parse: Callable[[bytes], Result], body: bytes) -> Result:
+    """Return what a function makes of a body whose values have room in the memory."""
+    values = sum(map(body.count, (b",", b"[", b"{")))  # or more, where texts have commas
+    if values > MOST_VALUES:
+        raise Refusal(413, f"the body has more than {MOST_VALUES:,} values: send less", "too_large")
+    reserve_bytes(VALUE_BYTES * values + len(body) * (1 if body.isascii() else 4))
+    return parse(body)
 
 
 async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
@@ -67,7 +100,7 @@ async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
         if kind == FORM or (not kind and not body.lstrip().startswith(b"{")):
             parameters |= parse_form(body)
         elif kind in ("application/json", "") or kind.endswith("+json"):
-            parameters |= parse_object(body)
+            parameters |= await parse_beside(parse_object, body)
         else:
             raise Refusal(415, "send JSON or a form (application/x-www-form-urlencoded)", "unsupported_media_type")
     key = parameters.pop("api_key", None)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 
 from regard.serve.api_schema import JOB, JSON_LINES, TEXT, closed_object, describe_answer, describe_request
-from regard.serve.http import json_response, read_object, state_of
-from regard.serve.jobs import ANSWERS, Jobs
+from regard.serve.http import json_response, read_json_body, run_beside, state_of
+from regard.serve.jobs import ANSWERS, Jobs, read_beginning
 from regard.serve.refusal import Refusal
-from regard.serve.verb_routes import check_members
 
-JOB_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
 SCHEMA = closed_object(
     "inputs", model=TEXT, verb=TEXT, inputs={"type": "array", "minItems": 1}, options={"type": ["object", "null"]}
 )
@@ -27,9 +26,9 @@ router = APIRouter(prefix="/v1/jobs")
 async def submit_job(request: Request) -> Response:
     """Hand in more inputs than one request may have."""
     jobs, limits = _jobs_of(request), state_of(request).limits
-    payload = await read_object(request, limits, limits.job_bytes)
-    check_members(payload, JOB_MEMBERS)
-    return json_response(jobs.submit(payload).plain(), 202)
+    body = await read_json_body(request, limits, limits.job_bytes)
+    draft = await run_beside(lambda: jobs.write_draft(body))
+    return json_response(jobs.submit(draft).plain(), 202)
 
 
 @router.get("/{identifier}", response_class=Response, responses=describe_answer(JOB))
@@ -41,8 +40,10 @@ async def show_job(request: Request, identifier: str) -> Response:
 @router.get("/{identifier}/result", response_class=Response, responses=describe_answer({}, media=JSON_LINES))
 async def show_result(request: Request, identifier: str) -> Response:
     """Return the answers so far, one in each line, in the order of the inputs."""
-    job = _jobs_of(request).find(identifier)
-    return Response((job.folder / ANSWERS).read_bytes(), media_type=JSON_LINES)
+    place = _jobs_of(request).find(identifier).folder / ANSWERS
+    size = place.stat().st_size  # it may grow while it is sent
+    headers = {"content-length": str(size)}
+    return StreamingResponse(read_beginning(place, size), media_type=JSON_LINES, headers=headers)
 
 
 @router.delete("/{identifier}", response_class=Response, responses=describe_answer(JOB))

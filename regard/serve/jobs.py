@@ -1,12 +1,14 @@
 """Long work: jobs of many inputs, kept on disk, answered a part at a time, and taken up again after a restart.
 
-A job is a folder with `request.json`, `answers.jsonl`, which grows part by part, and `cancelled` if it was called off.
-A part is on disk before the next one begins, so that a part that was finished is never done again.
+A job is a folder with `request.json`, its inputs in `inputs.jsonl`, `answers.jsonl`, which grows part by part, and
+`cancelled` if it was called off. A part is on disk before the next one begins, so that what was finished is never done
+again. Of the inputs only those of the part under way are in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -16,18 +18,23 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
 from regard.serve.calls import Overloaded
-from regard.serve.catalogue import Catalogue
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.job_body import read_job
 from regard.serve.limits import Limits
 from regard.serve.payload import read_inputs, read_options, reads_pictures
 from regard.serve.refusal import Refusal, explain_error
 from regard.serve.worker_group import WorkerGroup
 
-REQUEST, ANSWERS, CANCELLED, LOCK = "request.json", "answers.jsonl", "cancelled", ".lock"
+REQUEST, INPUTS, ANSWERS, CANCELLED, LOCK = "request.json", "inputs.jsonl", "answers.jsonl", "cancelled", ".lock"
+MEMBERS = ("model", "verb", "inputs", "options")
+LONGEST = 1 << 20  # characters of an input, whatever a request may have
+DRAFT = "."  # before the name of a job that is not handed in yet
+PIECE = 1 << 16  # bytes of answers that are sent at a time
 IDENTIFIER = re.compile(r"[\w-]{22}")
 PART_INPUTS = 8  # that are answered together; other requests are served between two parts
 PRIVATE = 0o700  # of folders with texts of clients, which no other user of the machine may read
@@ -36,18 +43,28 @@ PATIENCE = 0.2  # seconds until a part is tried again that found no room
 
 @dataclass
 class Job:
-    """A job on disk: its request, and the number of inputs answered so far."""
+    """A job on disk: its request without the inputs, and the number of inputs answered so far."""
 
     identifier: str
     folder: Path
     request: dict[str, Any]
-    finished: int
+    finished: int = 0
     is_cancelled: bool = False
+    offset: int = 0
+    """Where in the file of inputs the next one begins."""
 
     @property
     def total(self) -> int:
         """The number of inputs."""
-        return len(self.request["inputs"])
+        total: int = self.request["total"]
+        return total
+
+    def read_part(self) -> tuple[list[Any], int]:
+        """Return the next inputs, and their bytes in the file."""
+        with (self.folder / INPUTS).open("rb") as file:
+            file.seek(self.offset)
+            lines = list(itertools.islice(file, PART_INPUTS))
+        return [json.loads(line) for line in lines], sum(map(len, lines))
 
     @property
     def is_over(self) -> bool:
@@ -73,6 +90,7 @@ class Jobs:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise ValueError(f"{folder}: another server keeps its jobs here, give another --jobs folder") from None
+        remove_drafts(folder)
         self.jobs = {job.identifier: job for job in read_jobs(folder)}
         self._wake = asyncio.Event()
 
@@ -80,28 +98,28 @@ class Jobs:
         """Release the lock on the folder."""
         self._lock.release()
 
-    def submit(self, payload: dict[str, Any]) -> Job:
-        """Check a job's inputs as those of a request, and write the job to disk."""
-        inputs = payload.get("inputs")
-        if not isinstance(inputs, list) or not inputs:
-            raise Refusal(422, "inputs must be a list of inputs", "invalid_input")
-        if len(inputs) > self.limits.job_inputs:
-            raise Refusal(
-                422, f"{len(inputs):,} inputs, at most {self.limits.job_inputs:,} in a job", "too_many_inputs"
-            )
-        verb = payload.get("verb")
-        model = self.catalogue.pick([verb] if isinstance(verb, str) else self.catalogue.verbs, payload.get("model"))
-        if reads_pictures(model.trained) or model.trained.inputs.together:
-            raise Refusal(422, f"{model.name} takes no jobs: send its inputs to /v1/{model.verb}", "unsupported")
-        options = read_options(model.trained.Options, payload.get("options"), self.limits)
-        for number, item in enumerate(inputs, start=1):
-            try:
-                read_inputs(model.trained, [item], self.limits)
-            except (Refusal, ValueError) as error:
-                raise Refusal(422, f"number {number}: {explain_error(error).message}", "invalid_input") from None
-        self._make_room()
-        request = {"model": model.name, "key": model.key, "inputs": inputs, "options": options}
-        job = write_job(self.folder, request)
+    def write_draft(self, body: bytes) -> Job:
+        """Write what was handed in to disk, its inputs checked as those of a request; any thread may do that."""
+        identifier = secrets.token_urlsafe(16)
+        folder = self.folder / f"{DRAFT}{identifier}"
+        folder.mkdir(PRIVATE)
+        try:
+            request = self._write_request(folder, body)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return Job(identifier, folder, request)
+
+    def submit(self, draft: Job) -> Job:
+        """Put a job among those that are answered."""
+        try:
+            self._make_room()
+            job = Job(draft.identifier, self.folder / draft.identifier, draft.request)
+            draft.folder.rename(job.folder)
+        except BaseException:
+            shutil.rmtree(draft.folder)
+            raise
+        _sync_folder(self.folder)
         self.jobs[job.identifier] = job
         self._wake.set()
         return job
@@ -136,10 +154,12 @@ class Jobs:
 
     async def _answer_part(self, job: Job) -> None:
         """Answer the next inputs of a job, and append the answers to its file."""
-        lines = await self._answer_inputs(job, job.request["inputs"][job.finished : job.finished + PART_INPUTS])
-        if not job.is_cancelled:
+        inputs, size = job.read_part()
+        lines = await self._answer_inputs(job, inputs)
+        if lines and not job.is_cancelled:
             append_lines(job.folder / ANSWERS, lines)
             job.finished += len(lines)
+            job.offset += size
 
     def _can_go_on(self, job: Job) -> bool:
         """True for an unfinished job whose model is being served."""
@@ -167,6 +187,36 @@ class Jobs:
             pass
         return lines
 
+    def _write_request(self, folder: Path, body: bytes) -> dict[str, Any]:
+        """Write the files of a job from the body of its request, and return what is in memory of it."""
+        with (folder / INPUTS).open("xb") as file:
+            inputs = _InputFile(file, self.limits.job_inputs)
+            payload = read_job(body, MEMBERS, longest=min(self.limits.body_bytes, LONGEST), take_input=inputs.add)
+            if not inputs.count:
+                raise Refusal(422, "inputs must be a list of inputs", "invalid_input")
+            file.flush()
+            os.fsync(file.fileno())
+        verb = payload.get("verb")
+        model = self.catalogue.pick([verb] if isinstance(verb, str) else self.catalogue.verbs, payload.get("model"))
+        if reads_pictures(model.trained) or model.trained.inputs.together:
+            raise Refusal(422, f"{model.name} takes no jobs: send its inputs to /v1/{model.verb}", "unsupported")
+        options = read_options(model.trained.Options, payload.get("options"), self.limits)
+        self._check_inputs(folder / INPUTS, model)
+        request = {"model": model.name, "key": model.key, "total": inputs.count, "options": options}
+        write_file(folder / REQUEST, json.dumps(request, ensure_ascii=False).encode())
+        write_file(folder / ANSWERS, b"")
+        _sync_folder(folder)
+        return request
+
+    def _check_inputs(self, path: Path, model: ServedModel) -> None:
+        """Raise Refusal if an input in a file would be refused in a request of its own."""
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    read_inputs(model.trained, [json.loads(line)], self.limits)
+                except (Refusal, ValueError) as error:
+                    raise Refusal(422, f"number {number}: {explain_error(error).message}", "invalid_input") from None
+
     def _make_room(self) -> None:
         """Delete the oldest finished or cancelled job if there are too many; refuse if there is none."""
         if len(self.jobs) < self.limits.jobs:
@@ -180,27 +230,48 @@ class Jobs:
         del self.jobs[oldest.identifier]
 
 
+@dataclass
+class _InputFile:
+    """The file of a job's inputs while it is written, one in each line."""
+
+    file: BinaryIO
+    most: int
+    count: int = 0
+
+    def add(self, item: Any) -> None:
+        """Append an input, or refuse one too many."""
+        if self.count == self.most:
+            raise Refusal(422, f"more than {self.most:,} inputs, the most in a job", "too_many_inputs")
+        self.file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
+        self.count += 1
+
+
 def read_jobs(folder: Path) -> Iterator[Job]:
-    """Yield the jobs in a folder, oldest first, removing lines cut off by a crash."""
+    """Yield the jobs in a folder, oldest first, removing what a crash has cut off."""
     places = [path for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name) and (path / REQUEST).is_file()]
     for path in sorted(places, key=lambda path: (path / REQUEST).stat().st_mtime_ns):
+        finished = _count_whole_lines(path / ANSWERS)
         try:
             request = json.loads((path / REQUEST).read_bytes())
-        except ValueError:
-            raise ValueError(f"{path}: {REQUEST} is damaged, remove this folder") from None
-        yield Job(path.name, path, request, _count_whole_lines(path / ANSWERS), (path / CANCELLED).exists())
+            sizes = _read_offsets(path / INPUTS, [finished, request["total"]])
+        except (ValueError, LookupError, TypeError, FileNotFoundError):
+            raise ValueError(f"{path}: {REQUEST} or {INPUTS} is damaged, remove this folder") from None
+        yield Job(path.name, path, request, finished, (path / CANCELLED).exists(), sizes[0])
 
 
-def write_job(folder: Path, request: dict[str, Any]) -> Job:
-    """Write a new job to disk atomically."""
-    identifier = secrets.token_urlsafe(16)
-    draft, place = folder / f".{identifier}", folder / identifier
-    draft.mkdir(PRIVATE)
-    write_file(draft / REQUEST, json.dumps(request, ensure_ascii=False).encode())
-    write_file(draft / ANSWERS, b"")
-    draft.rename(place)
-    _sync_folder(folder)
-    return Job(identifier, place, request, 0)
+def remove_drafts(folder: Path) -> None:
+    """Remove the jobs of a folder that were not handed in whole before a crash."""
+    for path in folder.iterdir():
+        if path.name.startswith(DRAFT) and IDENTIFIER.fullmatch(path.name.removeprefix(DRAFT)):
+            shutil.rmtree(path)
+
+
+def read_beginning(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the first bytes of a file in pieces."""
+    with path.open("rb") as file:
+        while size and (piece := file.read(min(size, PIECE))):
+            size -= len(piece)
+            yield piece
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -217,6 +288,16 @@ def append_lines(path: Path, lines: list[str]) -> None:
         file.write("".join(f"{line}\n" for line in lines).encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _read_offsets(path: Path, numbers: list[int]) -> list[int]:
+    """Return where in a file the line of each number ends; raise ValueError if there are fewer lines."""
+    offsets = [0]
+    with path.open("rb") as file:
+        offsets += itertools.accumulate(len(line) for line in file if line.endswith(b"\n"))
+    if max(numbers) >= len(offsets):
+        raise ValueError(f"{path}: fewer than {max(numbers)} lines")
+    return [offsets[number] for number in numbers]
 
 
 def _count_whole_lines(path: Path) -> int:

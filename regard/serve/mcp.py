@@ -13,7 +13,7 @@ from regard.serve.limits import Limits
 from regard.serve.mcp_tools import Tool
 from regard.serve.memory import MemoryBudget
 from regard.serve.refusal import Refusal, explain_error
-from regard.serve.strict_json import check_texts, parse_object
+from regard.serve.strict_json import check_value, parse_object
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the protocol that are spoken, the newest first."""
@@ -168,7 +168,7 @@ def find_identifier(line: bytes) -> str | int | None:
     try:
         message = json.loads(line)
         identifier = message.get("id") if isinstance(message, dict) else None
-        check_texts(identifier)
+        check_value(identifier)
     except (ValueError, RecursionError, Refusal):
         return None
     return identifier if isinstance(identifier, str | int) and not isinstance(identifier, bool) else None

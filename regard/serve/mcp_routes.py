@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import TEXT, describe_answer, describe_request, object_of
-from regard.serve.http import json_response, read_body, state_of, while_connected
+from regard.serve.http import json_response, parse_beside, read_body, state_of, while_connected
 from regard.serve.mcp import VERSIONS, Malformed, parse_message, respond
 from regard.serve.mcp_tools import make_tools
 from regard.serve.payload import reads_pictures
@@ -39,7 +39,7 @@ async def receive_message(request: Request) -> Response:
     takes_pictures = any(reads_pictures(model.trained) for model in state.catalogue)
     body = await read_body(request, limits, limits.picture_bytes if takes_pictures else limits.body_bytes)
     try:
-        message = parse_message(body, limits)
+        message = await parse_beside(lambda data: parse_message(data, limits), body)
     except Malformed as error:
         if error.identifier is None or error.breaks_protocol:
             raise Refusal(400, str(error)) from None

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from regard.serve.calls import Overloaded
+from regard.serve.refusal import Refusal
 
 RETRY_AFTER = 1  # seconds
 
@@ -21,7 +22,10 @@ class MemoryBudget:
         self._lock = threading.Lock()
 
     def take(self, count: int) -> None:
-        """Reserve bytes, or raise Overloaded if there are not so many left."""
+        """Reserve bytes, or raise Overloaded if there are not so many left, Refusal if there never are."""
+        if count > self.most:
+            message = f"this takes {count:,} bytes of memory, and all requests together have {self.most:,}: send less"
+            raise Refusal(413, message, "too_large")
         with self._lock:
             if self.bytes + count > self.most:
                 raise Overloaded(RETRY_AFTER)

@@ -33,6 +33,8 @@ from regard.serve.api_schema import (
 from regard.serve.completions import (
     IGNORED,
     NEUTRAL,
+    STOPS,
+    Choice,
     Completion,
     check_openai_members,
     read_chat,
@@ -60,7 +62,7 @@ WRITING: dict[str, Schema] = {
     "top_p": optional({**NUMBER, "exclusiveMinimum": 0, "maximum": 1}),
     "stream": TRUTH,
     "stream_options": optional({"type": "object"}),
-    "stop": optional({"anyOf": [TEXT, {"type": "array", "items": TEXT, "maxItems": 1}]}),
+    "stop": optional({"anyOf": [TEXT, {"type": "array", "items": {**TEXT, "minLength": 1}, "maxItems": STOPS}]}),
     "seed": optional({"type": "integer"}),
 }
 """Members that completions and chats share."""
@@ -168,37 +170,69 @@ async def _respond(request: Request, state: ServerState, completion: Completion)
         first = await while_connected(request, anext(pieces))  # so that a refusal has its status
         body = _write_events(pieces, first, {**head, "object": completion.chunk_object})
         return StreamingResponse(body, media_type=EVENTS, headers={"x-accel-buffering": "no"})
-    answers = await while_connected(request, _answer_all(state, completion))
-    return json_response({**head, "object": completion.object, **completion.describe(answers)})
+    choices = await while_connected(request, _answer_all(state, completion))
+    return json_response({**head, "object": completion.object, **completion.describe(choices)})
 
 
-async def _answer_all(state: ServerState, completion: Completion) -> list[Any]:
-    """Return the answers to all calls, computed concurrently; if one fails, all do."""
+async def _answer_all(state: ServerState, completion: Completion) -> list[Choice]:
+    """Return the choices of all calls, computed concurrently; if one fails, all do."""
+    answer = _answer_until_stop if completion.stops else _answer_whole
     try:
         async with asyncio.TaskGroup() as group:
-            calls = (state.worker.answer(completion.key, inputs, options) for inputs, options in completion.calls)
+            calls = (answer(state, completion, inputs, options) for inputs, options in completion.calls)
             tasks = [group.create_task(call) for call in calls]
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
+async def _answer_whole(
+    state: ServerState, completion: Completion, inputs: list[str], options: dict[str, Any]
+) -> Choice:
+    """Return the choice of one call."""
+    [answer] = await state.worker.answer(completion.key, inputs, options)
+    _, choice = completion.read(answer.text, answer, completion.find_answer(inputs[0]))
+    assert choice is not None
+    return choice
+
+
+async def _answer_until_stop(
+    state: ServerState, completion: Completion, inputs: list[str], options: dict[str, Any]
+) -> Choice:
+    """Return the choice of one call, which is ended as soon as a stop text is written."""
+    async with aclosing(_grow_choice(state, completion, inputs, options)) as texts:
+        [choice] = [choice async for _, choice in texts if choice is not None]
+    return choice
+
+
+async def _grow_choice(
+    state: ServerState, completion: Completion, inputs: list[str], options: dict[str, Any]
+) -> AsyncGenerator[tuple[str, Choice | None], None]:
+    """Yield the growing text of one call, and at its end or at a stop text the choice with it."""
+    begin = completion.find_answer(inputs[0])
+    async with aclosing(state.worker.stream(completion.key, inputs[0], options)) as texts:
+        async for text, answer in texts:
+            shown, choice = completion.read(text, answer, begin)
+            yield shown, choice
+            if choice is not None:
+                return
+
+
 async def _stream(state: ServerState, completion: Completion) -> AsyncGenerator[list[dict[str, Any]], None]:
     """Yield the chunks of all choices, a few at a time; the first once the model has begun to answer."""
     chunks = list(completion.opening())
-    written = []
+    choices = []
     for index, (inputs, options) in enumerate(completion.calls):
         sent = ""
-        async with aclosing(state.worker.stream(completion.key, inputs[0], options)) as texts:
-            async for text, answer in texts:
-                shown = completion.continuation(inputs[0], text)
-                if len(shown) > len(sent) or answer is not None:
-                    yield [*chunks, completion.chunk(index, shown[len(sent) :], answer)]
+        async with aclosing(_grow_choice(state, completion, inputs, options)) as texts:
+            async for shown, choice in texts:
+                if len(shown) > len(sent) or choice is not None:
+                    yield [*chunks, completion.chunk(index, shown[len(sent) :], choice)]
                     chunks, sent = [], shown
-                if answer is not None:
-                    written.append([answer])
+                if choice is not None:
+                    choices.append(choice)
     if completion.include_usage:
-        yield [{"choices": [], "usage": completion.usage(written)}]
+        yield [{"choices": [], "usage": completion.usage(choices)}]
 
 
 async def _write_events(

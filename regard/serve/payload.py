@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from regard import config
 from regard.config.schema import json_schema
 from regard.config.text import plain
-from regard.data.images.decoding import Unusable, count_pixels, decode_bytes
+from regard.data.images.decoding import Unusable, decode_bytes, measure_picture
+from regard.serve.calls import Overloaded
 from regard.serve.limits import Limits
 from regard.serve.memory import reserve_bytes
 from regard.serve.refusal import Refusal
@@ -25,6 +28,8 @@ MOST_DECODED = 4 * PICTURE_SIDE**2  # pixels of such a picture, whatever its sha
 BYTES_OF_PIXEL = 3
 PICTURE_KIND = "picture"
 RATIO = 10  # tokens of an answer for each that is read, at most
+UNPACKING = threading.Lock()  # of whoever unpacks a large picture whole
+UNPACKING_SECONDS = 5  # after which another may try
 DATA_URL = "data:"
 PICTURE_SCHEMA: Mapping[str, Any] = {
     "type": "string",
@@ -94,6 +99,13 @@ def check_sizes(kind: InputKind, items: Sequence[Any], limits: Limits) -> None:
             raise Refusal(
                 422, f"{total:,} {name.replace('_', ' ')}, at most {most:,} in a request: send less", "too_large"
             )
+
+
+def check_members(payload: Collection[str], allowed: Collection[str]) -> None:
+    """Refuse members that would be ignored."""
+    if unknown := sorted(set(payload) - set(allowed)):
+        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
+        raise Refusal(422, message, "unknown_member")
 
 
 def check_characters(value: Any, limits: Limits) -> None:
@@ -189,13 +201,30 @@ def _read_pictures(items: list[Any], limits: Limits) -> list[Any]:
     pictures = [
         item if isinstance(item, bytes) else _decode_base64(item, number) for number, item in enumerate(items, start=1)
     ]
-    pixels = [_decode(count_pixels, data, number) for number, data in enumerate(pictures, start=1)]
-    if sum(pixels) > limits.pixels:
-        message = f"pictures of {sum(pixels):,} pixels, at most {limits.pixels:,} in a request: send smaller or fewer"
+    sizes = [_decode(measure_picture, data, number) for number, data in enumerate(pictures, start=1)]
+    pixels = sum(size.pixels for size in sizes)
+    if pixels > limits.pixels:
+        message = f"pictures of {pixels:,} pixels, at most {limits.pixels:,} in a request: send smaller or fewer"
         raise Refusal(422, message, "too_large")
-    reserve_bytes(sum(BYTES_OF_PIXEL * min(count, MOST_DECODED) for count in pixels))
+    reserve_bytes(sum(BYTES_OF_PIXEL * min(size.pixels, MOST_DECODED) for size in sizes))
     decode = functools.partial(decode_bytes, most=PICTURE_SIDE, most_pixels=MOST_DECODED)
-    return [_decode(decode, data, number) for number, data in enumerate(pictures, start=1)]
+    with _unpack_alone(max(size.unpacked_bytes for size in sizes)):
+        return [_decode(decode, data, number) for number, data in enumerate(pictures, start=1)]
+
+
+@contextmanager
+def _unpack_alone(count: int) -> Iterator[None]:
+    """Reserve bytes for a decoder that holds a large picture whole, one request at a time; 0: nothing to wait for."""
+    if not count:
+        yield
+        return
+    if not UNPACKING.acquire(blocking=False):
+        raise Overloaded(UNPACKING_SECONDS)
+    try:
+        reserve_bytes(count)
+        yield
+    finally:
+        UNPACKING.release()
 
 
 def _decode(function: Callable[[bytes], Result], data: bytes, number: int) -> Result:

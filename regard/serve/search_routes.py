@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request, Response
 from regard.serve.api_schema import COUNT, NUMBER, TEXT, describe_answer, describe_request, list_of, object_of
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
+from regard.serve.payload import check_members
 from regard.serve.searching import EMBED, SEARCH_MEMBERS, describe_search, find_texts
-from regard.serve.verb_routes import check_members
 
 HIT = object_of("line", "score", "text", line=COUNT, score=NUMBER, text=TEXT)
 FOUND = object_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,33 +13,39 @@ MAX_DEPTH = 32  # lists within lists
 MAX_DIGITS = 100  # of a number
 MAX_FIELDS = 100  # of a form
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-BRACKET = re.compile(rb"[\[{\]}]")
 
 
 def parse_json(body: bytes) -> Any:
     """Return the value of a JSON text; errors never quote it."""
-    if body.startswith(BYTE_ORDER_MARK):
-        raise malformed_error("it begins with a byte order mark")
+    text = decode_text(body)
     try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise malformed_error("it is not UTF-8") from None
-    _check_depth(body)
-    try:
-        value = json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_int=_parse_integer,
-            parse_float=_parse_float,
-            object_pairs_hook=_unique_object,
-        )
+        value = make_decoder().decode(text)
     except json.JSONDecodeError as error:
         raise malformed_error(f"{error.msg.lower()} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise malformed_error("it is nested too deeply") from None
-    check_texts(value)
+    check_value(value)
     return value
+
+
+def decode_text(body: bytes) -> str:
+    """Return the text of a body, which must be UTF-8 without a byte order mark."""
+    if body.startswith(BYTE_ORDER_MARK):
+        raise malformed_error("it begins with a byte order mark")
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise malformed_error("it is not UTF-8") from None
+
+
+def make_decoder() -> json.JSONDecoder:
+    """Return a decoder of JSON that accepts nothing doubtful; what it returns has yet to pass `check_value`."""
+    return json.JSONDecoder(
+        parse_constant=_refuse_constant,
+        parse_int=_parse_integer,
+        parse_float=_parse_float,
+        object_pairs_hook=_unique_object,
+    )
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -66,12 +71,12 @@ def parse_form(body: bytes | str) -> dict[str, Any]:
             fields[name] = [*(fields[name] if isinstance(fields[name], list) else [fields[name]]), value]
         else:
             fields[name] = value
-    check_texts(fields)
+    check_value(fields)
     return fields
 
 
-def check_texts(value: Any) -> None:
-    """Refuse texts with a NUL character or a lone surrogate."""
+def check_value(value: Any, depth: int = 0) -> None:
+    """Refuse texts with a NUL character or a lone surrogate, and lists within too many lists."""
     if isinstance(value, str):
         if "\0" in value:
             raise malformed_error("a text holds the character NUL")
@@ -79,22 +84,14 @@ def check_texts(value: Any) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise malformed_error("a text holds half of a character, a lone surrogate") from None
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            check_texts(name)
-            check_texts(member)
-    elif isinstance(value, list):
-        for member in value:
-            check_texts(member)
-
-
-def _check_depth(body: bytes) -> None:
-    """Refuse deep nesting before the JSON is parsed."""
-    depth = 0
-    for bracket in BRACKET.findall(STRING.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
+    elif isinstance(value, dict | list):
+        if depth == MAX_DEPTH:
             raise malformed_error(f"it is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(value, dict):
+            for name in value:
+                check_value(name)
+        for member in value.values() if isinstance(value, dict) else value:
+            check_value(member, depth + 1)
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import TREE, Explainer, check_length, take_one
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.limits import Limits
-from regard.serve.payload import input_schema, lower_settings, read_options, reads_pictures
+from regard.serve.payload import check_members, input_schema, lower_settings, read_options, reads_pictures
 from regard.serve.state import ServerState
-from regard.serve.verb_routes import check_members, prepare_inputs
+from regard.serve.verb_routes import prepare_inputs
 
 MEMBERS = frozenset({"model", "verb", "inputs", "options"})
 NUMBER, COUNT, FLAG = {"type": "number"}, {"type": "integer"}, {"type": "boolean"}

@@ -12,10 +12,10 @@ from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import check_length
 from regard.serve.http import json_response, read_object, state_of
 from regard.serve.limits import Limits
-from regard.serve.payload import list_texts, reads_pictures
+from regard.serve.payload import check_members, list_texts, reads_pictures
 from regard.serve.state import ServerState
 from regard.serve.trust_jobs import TrustJob, check_kind
-from regard.serve.verb_routes import check_members, prepare_inputs
+from regard.serve.verb_routes import prepare_inputs
 
 MEMBERS = frozenset({"model", "verb", "to", "inputs"})
 NUMBER = {"type": "number"}

@@ -16,7 +16,7 @@ from regard.serve.calls import DeadlineExceeded
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.http import json_response, read_body, read_object, state_of, while_connected
 from regard.serve.limits import Limits
-from regard.serve.payload import read_inputs, read_options, reads_pictures, request_schema
+from regard.serve.payload import check_members, read_inputs, read_options, reads_pictures, request_schema
 from regard.serve.refusal import Refusal
 from regard.serve.strict_json import parse_form
 
@@ -80,10 +80,3 @@ async def prepare_inputs(model: ServedModel, payload: Mapping[str, Any], limits:
             return await loop.run_in_executor(DECODERS, contextvars.copy_context().run, read)
     except TimeoutError:
         raise DeadlineExceeded("the pictures were not decoded in time: send fewer, or try again later") from None
-
-
-def check_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
-    """Refuse members that would be ignored."""
-    if unknown := sorted(payload.keys() - allowed):
-        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
-        raise Refusal(422, message, "unknown_member")

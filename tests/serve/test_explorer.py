@@ -216,3 +216,25 @@ def test_with_keys_the_page_is_public_and_says_nothing_of_the_models(counter):
         for method, path in (("GET", "/v1/explorer"), ("GET", "/v1/explain/x/view"), ("POST", "/v1/explain/x/steps")):
             assert client.request(method, path).status_code == 401, path
             assert client.request(method, path, headers=bearer, json={}).status_code in (200, 404), path
+
+
+def test_the_list_of_routes_says_nothing_of_the_models_without_a_key(counter, shop):
+    """S14: it is the same for whatever is served; with a key it has every route with what it takes."""
+    others = shop.server.state.catalogue.trained_models
+    with (
+        serving({"counter": counter}, keys=[KEY]) as desk,
+        serving(others, keys=[KEY]) as other,
+        desk.client() as client,
+        other.client() as another,
+    ):
+        public = client.get("/docs")
+        wrong = client.get("/docs", headers={"authorization": "Bearer a-key-that-nobody-guesseS"})
+        assert public.content == wrong.content == another.get("/docs").content
+        whole = client.get("/docs", headers={"authorization": f"Bearer {KEY}"}).text
+    assert "GET /v1/models" in public.text
+    assert "openapi.json" in public.text
+    assert not [word for word in ("measure", "counter of", "translate to", "<pre>") if word in public.text]
+    assert "POST /v1/measure" in whole
+    assert "<pre>" in whole
+    with shop.client() as client:
+        assert "POST /v1/translate" in client.get("/docs").text

@@ -70,7 +70,11 @@ def test_doubtful_options_are_refused(shop):
             answer = client.post(f"/v1/{verb}", json={"inputs": "Hello", "options": options})
             assert answer.status_code == status, options
             assert answer.json()["error"]["message"], options
-        for payload in ({"n": 9}, {"max_tokens": 1025}, {"max_tokens": True}, {"logprobs": 3}, {"stop": ["a", "b"]}):
+        stops: tuple[Any, ...] = (["a"] * 5, ["a", ""], [["a"]], {"a": 1}, 0, "a" * 20_001)
+        for payload in (
+            *({"n": 9}, {"max_tokens": 1025}, {"max_tokens": True}, {"logprobs": 3}),
+            *({"stop": stop} for stop in stops),
+        ):
             answer = client.post("/v1/completions", json={"model": "stories", "prompt": "Once", **payload})
             assert answer.status_code == 422, payload
         for payload in ({"prompt": [1, 2]}, {"prompt": []}, {"prompt": "x", "stream": 1}, {"prompt": "x", "typo": 1}):
@@ -235,7 +239,7 @@ def test_pictures_that_are_none_or_far_too_large_are_refused_within_little_memor
     Image.new("RGB", (20, 20)).save(other, "PPM")
     hostile = {
         "100,000 pixels a side": bomb(100_000, 100_000),
-        "17 megapixels": bomb(5000, 3400),
+        "101 megapixels": bomb(10_100, 10_000),
         "cut": noise.getvalue()[:700],
         "another kind of file": other.getvalue(),
         "text": b"GET / HTTP/1.1",
@@ -262,6 +266,8 @@ def test_every_route_wants_a_key_but_the_page_and_the_probes(counter):
         schema = desk.server.config.loaded_app.app.openapi()
         routes = [(path, method) for path, methods in schema["paths"].items() for method in methods]
         assert len(routes) > 15
+        assert sorted(OPEN_PATHS) == ["/", "/docs", "/explorer.css", "/explorer.js", "/livez", "/readyz"]
+        assert {("/docs", "get"), ("/openapi.json", "get")} <= set(routes), "the one is open, the other is not"
         for path, method in routes:
             place = path.replace("{name}", "x")
             expected = 200 if path in OPEN_PATHS else 401

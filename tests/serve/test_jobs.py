@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.serve.jobs import ANSWERS, PART_INPUTS, REQUEST, Job, append_lines, read_jobs
+from regard.serve.jobs import ANSWERS, INPUTS, PART_INPUTS, REQUEST, Job, append_lines, read_jobs
 from tests.serve.harness import Counter, serving
 
 pytestmark = pytest.mark.unchecked
@@ -86,8 +86,10 @@ def test_jobs_have_a_body_of_their_own_and_the_oldest_finished_one_makes_room(co
     """The limits `job_bytes` and `jobs`."""
     limits = {"body_bytes": 100, "job_bytes": 300, "jobs": 2}
     with serving({"counter": counter}, jobs_folder=tmp_path, **limits) as desk, desk.client() as client:
-        first, second = (client.post("/v1/jobs", json={"inputs": ["x" * 200]}).json() for _ in range(2))
+        first, second = (client.post("/v1/jobs", json={"inputs": ["x" * 50] * 4}).json() for _ in range(2))
         assert client.post("/v1/jobs", json={"inputs": ["x" * 300]}).status_code == 413
+        long = client.post("/v1/jobs", json={"inputs": ["x", "y" * 150]})
+        assert (long.status_code, long.json()["error"]["message"]) == (422, "number 2 has more than 100 characters")
         for job in (first, second):
             follow(desk, client, job)
         slow = [client.post("/v1/jobs", json={"inputs": ["slow"]}) for _ in range(3)]
@@ -108,11 +110,39 @@ def test_a_server_without_a_folder_takes_no_jobs(desk):
 def test_a_damaged_job_is_named(tmp_path):
     place = tmp_path / ("a" * 22)
     place.mkdir()
-    (place / REQUEST).write_text('{"inputs": ["x"')
-    with pytest.raises(ValueError, match="damaged, remove this folder"):
-        list(read_jobs(tmp_path))
-    (place / REQUEST).write_text('{"inputs": ["x", "y"], "model": "m", "key": "m", "options": {}}')
+    request = '{"total": 2, "model": "m", "key": "m", "options": {}}'
+    for text, inputs in (
+        ('{"total": 2', '"x"\n"y"\n'),
+        (request, '"x"\n'),
+        (request, '"x"\n"y'),
+        ("[]", ""),
+        ("{}", ""),
+    ):
+        (place / REQUEST).write_text(text)
+        (place / INPUTS).write_text(inputs)
+        with pytest.raises(ValueError, match="damaged, remove this folder"):
+            list(read_jobs(tmp_path))
+    (place / REQUEST).write_text(request)
+    (place / INPUTS).write_text('"x"\n"y"\n')
     append_lines(place / ANSWERS, ["{}"])
     [job] = read_jobs(tmp_path)
     assert isinstance(job, Job)
     assert (job.finished, job.total, job.is_over) == (1, 2, False)
+    assert job.read_part() == (["y"], 4)
+
+
+def test_what_was_not_handed_in_whole_is_removed_and_nothing_else(counter, tmp_path):
+    """A crash while a job is checked leaves a draft, which nobody knows of."""
+    draft, other = tmp_path / f".{'b' * 22}", tmp_path / ".mine"
+    for folder in (draft, other):
+        folder.mkdir()
+        (folder / INPUTS).write_text('"x"\n')
+    with serving({"counter": counter}, jobs_folder=tmp_path) as desk, desk.client() as client:
+        assert not draft.exists()
+        assert other.exists()
+        for wrong in ({"inputs": ["x"] * 3, "typo": 1}, {"inputs": ["x", 3]}, {"inputs": ["x"], "model": "?"}):
+            assert client.post("/v1/jobs", json=wrong).status_code in (404, 422)
+        assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [other.name], "no draft of theirs"
+        follow(desk, client, client.post("/v1/jobs", json={"inputs": ["x"]}).json())
+        [job] = desk.server.state.jobs.jobs.values()
+        assert "inputs" not in job.request, "they are on disk"

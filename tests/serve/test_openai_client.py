@@ -72,6 +72,53 @@ def test_choices_are_drawn_by_seed_and_end_at_the_stop_sequence(client):
     assert [choice.index for choice in first.choices] == [0, 1, 2]
 
 
+def pieces_of(client: OpenAI, **asked: Any) -> tuple[list[str], str | None]:
+    """Return the pieces of a streamed answer, and why it ended."""
+    chunks = list(client.completions.create(**asked, stream=True))
+    return [chunk.choices[0].text for chunk in chunks], chunks[-1].choices[0].finish_reason
+
+
+def test_the_earliest_of_four_stop_texts_ends_an_answer_streamed_or_not(client):
+    """What is answered is the beginning of what is answered without them; no piece holds what is taken back."""
+    asked = {**STORY, "max_tokens": 60, "temperature": 0.8, "seed": 3}
+    whole = client.completions.create(**asked).choices[0].text
+    words = whole.split()
+    late, early = f"{words[12]} {words[13]}", f"{words[6]} {words[7]} {words[8]}"  # of several tokens each
+    for stops in ([late, early, "never written", words[25]], [late[: len(late) // 2]], late):
+        expected = whole[
+            : min(whole.find(stop) for stop in ([stops] if isinstance(stops, str) else stops) if stop in whole)
+        ]
+        answer = client.completions.create(**asked, stop=stops)
+        assert (answer.choices[0].text, answer.choices[0].finish_reason) == (expected, "stop")
+        assert 0 < answer.usage.completion_tokens < 60
+        pieces, reason = pieces_of(client, **asked, stop=stops)
+        assert ("".join(pieces), reason) == (expected, "stop")
+        assert len(pieces) > 3
+    never = client.completions.create(**asked, stop=["never written", "nor this"])
+    assert (never.choices[0].text, never.choices[0].finish_reason) == (whole, "length")
+
+
+def test_a_beginning_of_a_stop_text_that_is_none_is_sent_in_the_end(client):
+    """It is held back while it could become one, and the answer ends with it."""
+    whole = client.completions.create(**STORY).choices[0].text
+    stop = whole[-4:] + " and then something else"
+    pieces, reason = pieces_of(client, **STORY, stop=[stop])
+    assert ("".join(pieces), reason) == (whole, "length")
+
+
+def test_a_translation_ends_at_a_stop_text_too(client, served):
+    messages = [{"role": "user", "content": "Good morning, everyone. Where is the station? I am looking for my dog."}]
+    asked = {"model": "en-fr:fr", "messages": messages}
+    whole = client.chat.completions.create(**asked).choices[0].message.content
+    stops = ["?", "never written"]
+    answer = client.chat.completions.create(**asked, stop=stops).choices[0]
+    assert (answer.message.content, answer.finish_reason) == (whole[: whole.index("?")], "stop")
+    chunks = list(client.chat.completions.create(**asked, stop=stops, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == answer.message.content
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    wait_until(served.is_idle)
+
+
 def test_a_conversation_is_translated_whole_and_streamed(client, box):
     messages = [{"role": "user", "content": "Good morning, everyone. Where is the station?"}]
     expected = box["en-fr"].translate(messages[0]["content"], to="fr")

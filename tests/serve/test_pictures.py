@@ -15,15 +15,17 @@ from PIL import Image
 
 from regard import checkpoint, models
 from regard.config import plain
+from regard.data.images.decoding import measure_picture
 from regard.models.vit import ViTConfig
 from regard.serve.payload import MOST_DECODED, PICTURE_SIDE
+from tests.serve.memory import MEGABYTE, peak_bytes, reset_peak
 from tests.serve.process import ServerProcess, run_server
 
 pytestmark = pytest.mark.unchecked
-MEGABYTE = 1 << 20
 BUDGET = 64 * MEGABYTE  # the limit memory_bytes
 LARGEST_DECODER = 420 * MEGABYTE  # what one decoder takes at most for 16 megapixels: those of WebP with transparency
 DECODERS = 2
+SPARE = 160 * MEGABYTE  # for bodies, tiles, and what the allocator keeps
 HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100)  # the beginning of a photograph of a telephone
 
 
@@ -38,27 +40,29 @@ def encode(mode: str, size: tuple[int, int], kind: str, **settings: object) -> s
 def server(tmp_path_factory) -> Iterator[ServerProcess]:
     """A process that classifies pictures with a small model that has learnt nothing."""
     folder = tmp_path_factory.mktemp("pictures")
+    write_eye(folder / "eye")
+    settings = ("-s", f"memory_bytes={BUDGET}", "-s", "deadline=600")
+    with run_server(folder / "log", str(folder / "eye"), *settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory) -> Iterator[ServerProcess]:
+    """The same with the memory that a server has by default."""
+    folder = tmp_path_factory.mktemp("roomy")
+    write_eye(folder / "eye")
+    with run_server(folder / "log", str(folder / "eye"), "-s", "deadline=600") as server:
+        yield server
+
+
+def write_eye(folder: Path) -> None:
+    """Write a checkpoint of a small classifier of pictures that has learnt nothing."""
     torch.manual_seed(0)
     config = ViTConfig(size=16, patch=4, width=16, heads=2, hidden=16, depth=1, classes=2)
     data = {"mean": [0.5] * 3, "std": [0.5] * 3, "fit": "squeeze"}
     weights = checkpoint.weights(models.build(config).eval())
     settings = {"task": "pictures", "model": plain(config), "data": data, "labels": ["red", "blue"]}
-    checkpoint.write(folder / "eye", {"config.yaml": settings, checkpoint.WEIGHTS: weights}, facts={"step": 1})
-    with run_server(
-        folder / "log", str(folder / "eye"), "-s", f"memory_bytes={BUDGET}", "-s", "deadline=600"
-    ) as server:
-        yield server
-
-
-def peak_bytes(server: ServerProcess) -> int:
-    """Return the largest resident memory of the process since it was last reset."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return 1024 * int(line.split()[1])
-
-
-def reset_peak(server: ServerProcess) -> None:
-    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+    checkpoint.write(folder, {"config.yaml": settings, checkpoint.WEIGHTS: weights}, facts={"step": 1})
 
 
 def classify(server: ServerProcess, inputs: str | list[str]) -> tuple[int, str]:
@@ -69,22 +73,49 @@ def classify(server: ServerProcess, inputs: str | list[str]) -> tuple[int, str]:
 
 
 def test_large_pictures_are_read_or_refused_by_format_and_size(server):
-    """A plain JPEG is read up to 100 megapixels, what must be unpacked whole up to 16, all of a request up to 100."""
+    """Up to 16 megapixels all are read, up to 100 a plain JPEG, and others where the memory for them is allowed."""
     assert classify(server, encode("RGB", (10_000, 9_999), "JPEG"))[0] == 200
     assert classify(server, encode("RGB", (4_096, 4_096), "PNG"))[0] == 200
+    assert classify(server, encode("L", (5_000, 3_400), "PNG"))[0] == 200
+    for picture in (encode("RGB", (10_000, 10_001), "JPEG"), encode("RGB", (5_000, 3_400), "WEBP")):
+        status, message = classify(server, picture)
+        assert (status, "more than 100 megapixels (WebP, HEIC, turned TIFF: 16)" in message) == (422, True)
     for picture in (
-        encode("RGB", (10_000, 10_001), "JPEG"),
         encode("RGB", (5_000, 3_400), "JPEG", progressive=True),
-        encode("L", (5_000, 3_400), "PNG"),
-        encode("RGB", (5_000, 3_400), "WEBP"),
-        encode("P", (5_000, 3_400), "GIF"),
+        encode("RGB", (5_000, 3_400), "PNG"),
         encode("L", (5_000, 3_400), "TIFF", compression="tiff_deflate"),
     ):
         status, message = classify(server, picture)
-        assert status == 422
-        assert "more than 16 megapixels (a plain JPEG: 100)" in message
+        assert (status, f"all requests together have {BUDGET:,}" in message) == (413, True)
     status, message = classify(server, [encode("L", (4_096, 4_096), "PNG")] * 6)
     assert (status, "at most 100,000,000 in a request" in message) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "side", "kind", "settings"),
+    [
+        ("RGBA", 7_000, "PNG", {"compress_level": 1}),
+        ("RGB", 5_000, "JPEG", {"progressive": True, "subsampling": 0}),
+        ("RGB", 5_000, "TIFF", {"compression": "tiff_adobe_deflate", "strip_size": 1 << 30}),
+    ],
+    ids=["PNG", "progressive JPEG", "TIFF"],
+)
+def test_what_is_unpacked_whole_takes_no_more_than_is_reserved(roomy, mode, side, kind, settings):
+    """S12: the decoder and the tiles that are converted; of a second large picture at the same time nothing."""
+    picture = encode(mode, (side, side), kind, **settings)
+    reserved = measure_picture(base64.b64decode(picture)).unpacked_bytes
+    assert reserved >= 4 * side * side
+    assert classify(roomy, encode(mode, (side // 8, side // 8), kind, **settings))[0] == 200
+    reset_peak(roomy)
+    before = peak_bytes(roomy)
+    with ThreadPoolExecutor(3) as pool:
+        statuses = [status for status, _ in pool.map(lambda picture: classify(roomy, picture), [picture] * 3)]
+    growth = peak_bytes(roomy) - before
+    print(f"{reserved / MEGABYTE:.0f} MiB reserved, {growth / MEGABYTE:.0f} MiB more at most, {statuses}")
+    assert set(statuses) <= {200, 429}
+    assert statuses.count(200)
+    assert growth < reserved + SPARE
+    assert classify(roomy, picture)[0] == 200, "what was reserved is free again"
 
 
 def test_a_tiff_is_read_and_what_is_wrong_with_one_is_told(server):

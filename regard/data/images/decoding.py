@@ -1,9 +1,10 @@
 """Decoding of image files to bytes of a given size: PNG, JPEG, WebP, TIFF, GIF or BMP, upright, first frame only.
 
-Transparency is put on white; 16 bits become 8; EXIF decides which side is up. No more than 16 megapixels are ever
-unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, any other larger file is refused
-by its header. A progressive JPEG cannot be read so, since its decoder first holds all of it. HEIC is read where
-pillow-heif is installed.
+Transparency is put on white; 16 bits become 8; EXIF decides which side is up. No more than 16 megapixels of a file are
+ever unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, any other larger one is
+refused by its header. A progressive JPEG cannot be read so, since its decoder first holds all of it. Of bytes up to
+100 megapixels are unpacked, for a server that bounds what that takes (`measure_picture`); not of WebP and HEIC, whose
+decoders take several times as much. HEIC is read where pillow-heif is installed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg")  # not read from folders
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels that are unpacked at most: 16 megapixels
-LARGEST_JPEG = 100_000_000  # pixels of a JPEG that is read at reduced size
+LARGEST = 100_000_000  # pixels of a JPEG that is read at reduced size, and of what a server unpacks
+UNPACKED_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # of a pixel in Pillow, by its mode; of others 4
 BAND = 256  # rows of 16 bits that are turned into 8 at a time
+TILE = 1024  # pixels on the sides of what is converted at a time of a large picture
 SHRINKS = (1, 2, 4, 8)  # factors by which a JPEG decoder can divide the sides
+ORIENTATION = 0x0112  # the tag of EXIF that says which side is up
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # of a container of pictures
@@ -39,6 +43,9 @@ BEGINNING = 12  # bytes that say which container a file is
 NO_HEIC = "HEIC, which needs a library: pip install pillow-heif, or convert it, as with heif-convert a.heic a.jpg"
 WIDE_SHADES = "shades of 32 bits or fractions: save it with 8 or 16 bits, or as a PNG"
 NO_PICTURE = "no picture: give PNG, JPEG or WebP"
+HUGE_BYTES = (
+    "more than 100 megapixels (WebP, HEIC, turned TIFF: 16): make it smaller, as with mogrify -resize 1024x1024"
+)
 HUGE = "more than 16 megapixels (a plain JPEG: 100): make it smaller, as with mogrify -resize 1024x1024"
 DAMAGE = (  # exceptions of Pillow's readers
     *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, RuntimeError),
@@ -96,7 +103,7 @@ def read_header(path: Path) -> PictureHeader:
     """Return the sides of a picture and whether it is grey, from its header alone."""
     with _open_picture(path) as picture:
         width, height = picture.size
-        turned, grey = picture.getexif().get(0x0112, 1) >= 5, _grey(picture)  # orientations that swap the sides
+        turned, grey = picture.getexif().get(ORIENTATION, 1) >= 5, _grey(picture)  # orientations that swap the sides
         turned = turned and picture.format != "TIFF"  # whose sides Pillow gives as they are seen
     return PictureHeader(height, width, grey) if turned else PictureHeader(width, height, grey)
 
@@ -171,22 +178,45 @@ def decode_array(
     return _channels_first(np.asarray(_fit_square(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
-def count_pixels(data: bytes) -> int:
-    """Return the number of pixels of a picture, as its header says."""
-    with silence_pillow(), _open_picture(data) as picture:
-        return picture.width * picture.height
+class PictureSize(NamedTuple):
+    """The size of a picture as its header says, and what its decoder takes at most beside the result."""
+
+    pixels: int
+    unpacked_bytes: int
+    """0 for a picture of which no more than 16 megapixels are unpacked."""
+
+
+def measure_picture(data: bytes) -> PictureSize:
+    """Return the size of a picture of up to 100 megapixels, from its header."""
+    with silence_pillow(), _open_picture(data, unpacks_large=True) as picture:
+        return PictureSize(picture.width * picture.height, _measure_unpacking(picture))
+
+
+def _measure_unpacking(picture: Image.Image) -> int:
+    """Return the bytes that are taken by unpacking a large picture whole, 0 for any other."""
+    pixels = picture.width * picture.height
+    if pixels <= MOST or _shrinkable(picture):
+        return 0
+    if picture.format in ("JPEG", "MPO"):
+        return 2 * len(picture.getbands()) * pixels  # the coefficients of all scans
+    whole = UNPACKED_BYTES.get(picture.mode, 4) * pixels
+    return whole + 4 * pixels if picture.format == "TIFF" else whole  # and perhaps a strip that is all of it
 
 
 def decode_bytes(data: bytes, *, most: int, most_pixels: int = MOST) -> UInt8[np.ndarray, "height width *colours"]:
-    """Decode a picture from bytes, and reduce its short side to at most `most` pixels, and all to `most_pixels`."""
+    """Decode a picture from bytes, and reduce its short side to at most `most` pixels, and all to `most_pixels`.
+
+    What that takes beside the result is bounded by `measure_picture`.
+    """
     from PIL import Image
 
-    with silence_pillow(), _open_picture(data) as picture:
+    with silence_pillow(), _open_picture(data, unpacks_large=True) as picture:
         grey = _grey(picture)
         picture.draft(None, _draft_size(picture, 2 * most))
         if picture.width * picture.height > MOST:
-            raise Unusable(HUGE)
-        plain = _to_upright(picture, grey=grey)
+            plain = _to_small_upright(picture, 2 * most, grey=grey)
+        else:
+            plain = _to_upright(picture, grey=grey)
         scale = min(most / min(plain.size), math.sqrt(most_pixels / (plain.width * plain.height)))
         if scale < 1:
             width, height = (max(1, round(length * scale)) for length in plain.size)
@@ -195,7 +225,7 @@ def decode_bytes(data: bytes, *, most: int, most_pixels: int = MOST) -> UInt8[np
 
 
 @contextmanager
-def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
+def _open_picture(source: Path | bytes, *, unpacks_large: bool = False) -> Iterator[Image.Image]:
     """Open a picture, from a file or bytes, that is small enough; every failure is raised as Unusable."""
     from PIL import Image, UnidentifiedImageError
 
@@ -203,8 +233,7 @@ def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
         _check_source(source)
         opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
         with Image.open(opened, formats=_choose_formats(source)) as picture:
-            if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
-                raise Unusable(HUGE)
+            _check_pixels(picture, unpacks_large=unpacks_large)
             if min(picture.size) < LEAST:
                 raise Unusable(SMALL)
             if picture.format == "TIFF":
@@ -220,6 +249,18 @@ def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
         raise Unusable("reading is not allowed: change its permissions") from None
     except DAMAGE:
         raise Unusable("truncated or damaged: fetch or save it again") from None
+
+
+def _check_pixels(picture: Image.Image, *, unpacks_large: bool) -> None:
+    """Raise Unusable for a picture with too many pixels for its format."""
+    pixels = picture.width * picture.height
+    if pixels <= MOST or (pixels <= LARGEST and _shrinkable(picture)):
+        return
+    if not unpacks_large:
+        raise Unusable(HUGE)
+    is_turned = picture.format == "TIFF" and picture.getexif().get(ORIENTATION, 1) != 1  # by a copy of all of it
+    if pixels > LARGEST or picture.format in ("WEBP", "HEIF") or is_turned:
+        raise Unusable(HUGE_BYTES)
 
 
 def _check_source(source: Path | bytes) -> None:
@@ -265,10 +306,36 @@ def _check_tiff(picture: Any) -> None:
 
 def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
     """Convert to eight bits of grey or RGB, the right way up, without transparency."""
+    from PIL import ImageOps
+
+    picture.load()
+    return _flatten(ImageOps.exif_transpose(picture), grey=grey)
+
+
+def _to_small_upright(picture: Image.Image, least: int, *, grey: bool) -> Image.Image:
+    """Convert likewise, reduced by a whole number to a short side of at least `least`, and to 16 megapixels.
+
+    That is done tile by tile, so that nothing is as large as what was unpacked.
+    """
     from PIL import Image, ImageOps
 
     picture.load()
-    picture = ImageOps.exif_transpose(picture)
+    factor = max(min(picture.size) // least, math.ceil(math.sqrt(picture.width * picture.height / MOST)))
+    small = Image.new("L" if grey else "RGB", (-(-picture.width // factor), -(-picture.height // factor)))
+    step = factor * max(1, TILE // factor)
+    for top in range(0, picture.height, step):
+        for left in range(0, picture.width, step):
+            right, bottom = min(left + step, picture.width), min(top + step, picture.height)
+            tile = _flatten(picture.crop((left, top, right, bottom)), grey=grey)
+            small.paste(tile.reduce(factor), (left // factor, top // factor))
+    small.getexif()[ORIENTATION] = picture.getexif().get(ORIENTATION, 1)
+    return ImageOps.exif_transpose(small)
+
+
+def _flatten(picture: Image.Image, *, grey: bool) -> Image.Image:
+    """Convert to eight bits of grey or RGB without transparency."""
+    from PIL import Image
+
     if picture.mode.startswith("I") or picture.mode == "F":  # Pillow would clip 16 bits at 255
         shades = np.asarray(picture)
         eight_bits = np.empty(shades.shape, np.uint8)

@@ -13,9 +13,9 @@ from PIL import Image
 from regard.data.images import decoding
 from regard.data.images.decoding import (
     Unusable,
-    count_pixels,
     decode_bytes,
     decode_picture,
+    measure_picture,
     read_header,
     silence_pillow,
 )
@@ -78,10 +78,13 @@ def test_of_several_pages_the_first_is_taken_and_that_is_said(tmp_path: Path) ->
 
 def test_a_size_or_tiles_that_would_fill_the_memory_are_refused_by_the_header() -> None:
     for data in (tiled(60_000, 256), tiled(4_100, 4_112), tiled(16, 8_192)):
-        with pytest.raises(Unusable, match="more than 16 megapixels"):
+        with pytest.raises(Unusable, match="more than 16 megapixels"), decoding._open_picture(data):
+            pass
+    for data in (tiled(600_000, 256), tiled(16, 8_192)):
+        with pytest.raises(Unusable, match="megapixels"):
             decode_bytes(data, most=1024)
     with pytest.raises(Unusable, match="truncated or damaged"):
-        count_pixels(tiled(16, b"9999"))
+        measure_picture(tiled(16, b"9999"))
 
 
 def test_damaged_bytes_are_refused_never_a_traceback() -> None:
@@ -93,7 +96,7 @@ def test_damaged_bytes_are_refused_never_a_traceback() -> None:
             for place in chance.integers(8, len(data), 4):
                 data[place] = chance.integers(256)
             with suppress(Unusable):
-                assert count_pixels(bytes(data)) >= decoding.LEAST**2
+                assert measure_picture(bytes(data)).pixels >= decoding.LEAST**2
                 assert decode_bytes(bytes(data[: chance.integers(9, len(data) + 1)]), most=64).ndim in (2, 3)
 
 
