@@ -79,7 +79,7 @@ export function otherField(context) {
     }
   };
   const field = pictureField(model, draft, { onInput: ask });
-  return [make("div", { class: "use other-picture", role: "group", "aria-labelledby": label }, make("h2", { id: label }, say("ask_other")), field.element, troubled)];
+  return [make("div", { class: "other-picture", role: "group", "aria-labelledby": label }, make("h2", { id: label }, say("ask_other")), field.element, troubled)];
 }
 
 /** Where two maps of as many regions differ most, in a sentence. */
