@@ -49,7 +49,7 @@ function whoAnswers({ live, kernel }) {
 /** In a notebook, a line on what keeps the kernel from answering, if anything does. */
 export function fillKernel({ source }) {
   if (!source.kernel) return;
-  const line = find("kernel") ?? find("main").parentElement.insertBefore(make("p", { id: "kernel" }), find("main")), { state } = source.kernel;
+  const line = find("kernel") ?? find("main").insertBefore(make("p", { id: "kernel" }), find("main").firstChild), { state } = source.kernel;
   line.hidden = state === "ready";
   line.textContent = line.hidden ? "" : say(`kernel_${state}`, {}, source.file ? "" : "alone");
 }

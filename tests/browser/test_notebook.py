@@ -136,6 +136,7 @@ def test_without_a_kernel_the_page_shows_what_it_holds_and_says_so(
     page.locator(".tiles button").first.wait_for()
     assert screens(page) == ["alignment", "heads", "inside"]
     assert page.locator("html").evaluate("(root) => root.scrollWidth - innerWidth") <= 0
+    assert find_violations(window.page.frames[1]) == []
     assert (window.outside, window.wrong) == ([], [])
 
 
