@@ -127,6 +127,7 @@ def explore(
     """
     from regard.config.python_names import python_call
 
+    hint = ""
     with python_call():
         if in_kernel() and browser and not port:
             try:
@@ -135,14 +136,13 @@ def explore(
                 return explore_in_notebook(model, device=device)
             except ModuleNotFoundError as error:
                 _check_optional(error)
-                if hint := hint_once():
-                    print(hint)
+                hint = hint_once()
         try:
             from regard.serve.explore import open_explorer
         except ModuleNotFoundError as error:
             _check_optional(error)
             raise ValueError(f"{error.name} is missing: pip install 'regard[serve]'") from None
-        return open_explorer(model, device=device, port=port, browser=browser)
+        return open_explorer(model, device=device, port=port, browser=browser, hint=hint)
 
 
 def _check_optional(error: ModuleNotFoundError) -> None:

@@ -167,6 +167,7 @@ PROBES = {  # "file": how often it asks whether something has an attribute, and 
     "regard/cli/__init__.py": (5, "errors of the command line library, whichever version brings them"),
     "regard/cli/answers.py": (1, "a callable has no name unless it is a function"),
     "regard/cli/argument_checks.py": (2, "commands of the command line library, whichever version brings them"),
+    "regard/interpret/notebook.py": (1, "a shell of IPython, which has a kernel in notebooks only"),
     "regard/interpret/steps.py": (1, "a score is any callable"),
     "regard/tasks/translation/encoding.py": (1, "not every system says which cores a process may use"),
 }

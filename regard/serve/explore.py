@@ -74,14 +74,21 @@ class Explorer:
 
 
 def open_explorer(
-    models: Model | Sequence[Model] | None, *, device: str = "auto", port: int = 0, browser: bool = True
+    models: Model | Sequence[Model] | None,
+    *,
+    device: str = "auto",
+    port: int = 0,
+    browser: bool = True,
+    hint: str = "",
 ) -> Explorer:
-    """Serve models to this machine, print the address, and open it in a browser if that is wished."""
+    """Serve models to this machine, print the address with a hint, and open it in a browser if that is wished."""
     catalogue = list_models(models, device=device)
     log: deque[str] = deque(maxlen=LOG_LINES)
     server = make_server(catalogue, Limits(), Address(port=port), log=log.append)
     explorer = Explorer(server, log)
     print(f"the explorer is at {explorer.url}", flush=True)
+    if hint:
+        print(hint, flush=True)
     if browser:
         webbrowser.open(explorer.url)
     return explorer

@@ -8,7 +8,6 @@ from another thread.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import secrets
 import sys
@@ -159,7 +158,7 @@ def explore_in_notebook(models: Model | Sequence[Model] | None, *, device: str) 
 
 def require_packages() -> None:
     """Raise ModuleNotFoundError if the package of the widget is missing."""
-    importlib.import_module("anywidget")
+    import anywidget  # noqa: F401
 
 
 def show_where_needed(link: PageLink) -> None:

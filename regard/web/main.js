@@ -54,7 +54,7 @@ async function draw() {
 /** Whether another answer is shown than the one that is forced now: the search was forced elsewhere since. */
 function isOutdated() {
   const { trace } = context;
-  return source.live && OF_ANSWERS.includes(state.screen) && Boolean(trace?.question) && trace.forced !== forcedOf(trace.question);
+  return source.live && OF_ANSWERS.includes(state.screen) && Boolean(trace?.question) && (trace.forced ?? "") !== forcedOf(trace.question);
 }
 
 /** What the address forces the answer to a question to begin with, if the model's answers can be forced. */

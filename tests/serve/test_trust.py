@@ -85,7 +85,7 @@ def test_checks_are_listed_by_model_and_language_the_newest_first(desk: Running)
 
     assert listed(model="en-fr") == []
     french, english = (ask(desk, model="en-fr", to=to).json()["id"] for to in ("fr", "en"))
-    maps = ask(desk, model="eye", inputs=[picture((255, 0, 0))]).json()["id"]
+    maps = ask(desk, model="eye", inputs=[picture((255, 0, 0)), picture((0, 0, 255))]).json()["id"]
     assert listed(model="en-fr") == listed() == [english, french]
     assert listed(model="en-fr", verb="translate", to="fr") == [french]
     assert listed(model="eye") == [maps]
