@@ -199,14 +199,14 @@ function methodName({ method, check }) {
   return method === "gradient" && !check.startsWith("map") ? "gradient_input" : method;
 }
 
-/** A row for every method and check: number, controls, lead, what counts as good, and what it says. */
+/** A row for every method and check: number, controls, lead, what counts as good, and what it says. A narrow screen shows them as cards. */
 function table(findings, model) {
   const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_lead_by", "trust_counts", "trust_says"];
-  const column = (name) => make("th", { scope: "col", class: name === "trust_value" ? false : "words" }, say(name), ...(name === "trust_lead_by" ? [" ", help("interval")] : []));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust" },
+  const column = (name) => make("th", { scope: "col", role: "columnheader", class: name === "trust_value" ? false : "words" }, say(name), ...(name === "trust_lead_by" ? [" ", help("interval")] : []));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust", role: "table" },
     make("caption", {}, say("trust_caption")),
-    make("thead", {}, make("tr", {}, ...head.map(column))),
-    make("tbody", {}, ...findings.map((finding) => row(finding, model)))));
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...head.map(column))),
+    make("tbody", { role: "rowgroup" }, ...findings.map((finding) => row(finding, model)))));
 }
 
 /** Two decimals, and no minus before nothing. */
@@ -221,11 +221,13 @@ function row(finding, model) {
   const says = verdict === "unsure" ? say("says_unsure", { n: examples, unit: unitOf(model) }) : say(`says_${name}_${verdict}`);
   const tone = { good: "good", unsure: false }[verdict] ?? "bad";
   const method = methodName(finding);
-  return make("tr", {},
-    make("th", { scope: "row" }, say(`method_${method}`), " ", help(method)), make("td", { class: "words" }, say(`check_${name}`)), make("td", {}, decimals(value)),
-    make("td", { class: "words" }, beside), make("td", { class: "lead" }, say("trust_interval", { lead: decimals(lead), low: decimals(low), high: decimals(high) })),
-    make("td", { class: "words" }, say(`counts_${better}`, { good: number(good, 2) })),
-    make("td", { class: "words" }, make("strong", { class: tone }, say(`verdict_${verdict}`)), ` – ${says}`));
+  const cell = (label, classes, ...content) => make("td", { role: "cell", class: classes, "data-label": say("labelled", { label: say(label) }) }, ...content);
+  return make("tr", { role: "row" },
+    make("th", { scope: "row", role: "rowheader" }, say(`method_${method}`), " ", help(method)),
+    cell("trust_check", "words", say(`check_${name}`)), cell("trust_value", false, decimals(value)), cell("trust_control", "words", beside),
+    cell("trust_lead_by", "lead", say("trust_interval", { lead: decimals(lead), low: decimals(low), high: decimals(high) })),
+    cell("trust_counts", "words", say(`counts_${better}`, { good: number(good, 2) })),
+    cell("trust_says", "words", make("strong", { class: tone }, say(`verdict_${verdict}`)), ` – ${says}`));
 }
 
 /** What cannot be measured, with the reason, a line for each. */

@@ -25,7 +25,7 @@ from tests.serve.process import PATIENCE, ServerProcess, run_server, wait_until
 CLIENTS = 8
 MEASUREMENTS = 40  # measurements of the server while it is asked
 SETTLED = 0.4  # the share of requests after which caches are filled and memory may no longer grow
-MAX_GROWTH = 2048  # bytes of memory a request, beyond which there is a leak
+MAX_GROWTH = 512  # bytes of memory a request, beyond which there is a leak
 MAX_SLACK = 24 << 20  # bytes by which memory may differ however few requests there were
 WORDS = ("dog", "station", "morning", "river", "house", "old", "tired", "walks", "the", "a", "is", "where")
 SAMPLES_OF_ROUTE = 26  # in /metrics: a histogram, and the statuses that a route may have

@@ -9,6 +9,7 @@ export const trustEn = {
   trust_failed: "It could not be measured: {reason}", trust_stale: "A newer version of the model has taken over since this was measured: measure it again.", trust_finished: "Measured on {n} {unit}, for the version {digest} of the model.",
   unit_sentences: "sentences", unit_pictures: "pictures", unit_texts: "texts", language_en: "English", language_fr: "French",
   trust_method: "What is shown", trust_check: "Checked by", trust_value: "Number", trust_control: "Beside it", trust_lead_by: "Lead over the best (95%)", trust_interval: "{lead} ({low} to {high})", trust_counts: "Counts as good", trust_says: "What it says",
+  labelled: "{label}: ",
   trust_caption: "Every method by every check, with its controls",
   method_attention: "attention (mean of all heads)", method_rollout: "attention rolled out through the layers", method_gradient: "attention weighted by gradients", method_gradient_input: "gradient times input", method_gradcam: "Grad-CAM", method_cam: "CAM",
   check_alignment: "links drawn by people (error rate, less is better)", check_deletion: "leaving each word out (rank correlation)", check_region: "blanking each region (rank correlation)", check_maps: "the checks of maps",

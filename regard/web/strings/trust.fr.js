@@ -9,6 +9,7 @@ export const trustFr = {
   trust_failed: "La mesure a échoué : {reason}", trust_stale: "Une version plus récente du modèle a pris le relais depuis cette mesure : mesurez-la de nouveau.", trust_finished: "Mesuré sur {n} {unit}, pour la version {digest} du modèle.",
   unit_sentences: "phrases", unit_pictures: "images", unit_texts: "textes", language_en: "l’anglais", language_fr: "le français",
   trust_method: "Ce qui est montré", trust_check: "Épreuve", trust_value: "Nombre", trust_control: "À comparer à", trust_lead_by: "Avance sur le meilleur (95 %)", trust_interval: "{lead} ({low} à {high})", trust_counts: "Est jugé bon", trust_says: "Ce que cela veut dire",
+  labelled: "{label} : ",
   trust_caption: "Chaque méthode face à chaque épreuve, avec ses témoins",
   method_attention: "attention (moyenne de toutes les têtes)", method_rollout: "attention déroulée à travers les couches", method_gradient: "attention pondérée par les gradients", method_gradient_input: "gradient fois entrée", method_gradcam: "Grad-CAM", method_cam: "CAM",
   check_alignment: "les liens tracés par des personnes (taux d’erreur, moins c’est mieux)", check_deletion: "retirer chaque mot (corrélation des rangs)", check_region: "vider chaque région (corrélation des rangs)", check_maps: "les épreuves des cartes",
