@@ -48,7 +48,7 @@ def test_a_photograph_is_read_reduced_and_turned_upright(mode: str, tmp_path: Pa
 
 
 def test_one_that_is_damaged_or_too_large_is_refused():
-    with pytest.raises(Unusable, match="no picture|damaged"):
+    with pytest.raises(Unusable, match=r"no picture|damaged"):
         decode_bytes(encode("RGB", (400, 300))[:-200], most=100)
     with pytest.raises(Unusable, match="16"):
         decode_bytes(encode("L", (5_000, 3_400)), most=100)
