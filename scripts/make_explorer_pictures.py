@@ -214,7 +214,7 @@ def take(browser: Any, url: str, shots: dict[str, Shot], question: str, *, outli
                 write_picture(page, shot, PICTURES / f"explorer-{name}{'' if language == 'en' else f'.{language}'}.png")
             context.close()
     known = {name: outlines[name] for name in SHOTS if name in outlines}
-    text = json.dumps(known, ensure_ascii=False, indent=1, sort_keys=True)
+    text = json.dumps(known, ensure_ascii=False, indent=1)
     OUTLINES.write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -237,7 +237,7 @@ def outline(page: Any, shot: Shot) -> dict[str, Any]:
         page.wait_for_timeout(LOOK_AGAIN)
     digests = {name: _digest(described[name]) for name in ("elements", "styles")}
     words = NUMBER.sub("#", " ".join(described["words"].split(" ")))
-    return {"words": words, "canvases": described["canvases"], **digests}
+    return {"words": words, "canvases": [dict(sorted(canvas.items())) for canvas in described["canvases"]], **digests}
 
 
 def describe_changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
