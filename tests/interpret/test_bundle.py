@@ -55,3 +55,29 @@ def test_circles_missing_files_and_missing_names_are_refused(tmp_path):
     make_folder(tmp_path, two="export const c = 1;\n")
     with pytest.raises(ValueError, match=r"one.js imports b from ./two.js, which does not export it"):
         order_modules(circle)
+
+
+def test_comments_are_dropped_where_they_have_their_lines_and_strings_stay():
+    text = r"""// First.
+/** Of a
+ *  function. */
+export function write(value) { // kept beside code
+  // dropped
+  const address = "https://a.b/"; /* kept */ const pattern = `
+// a line of a text
+`;
+  return value + address + pattern;
+}
+"""
+    assert read_module("some", text).body.splitlines() == [
+        "",
+        "",
+        "function write(value) { // kept beside code",
+        "  ",
+        '  const address = "https://a.b/"; /* kept */ const pattern = `',
+        "// a line of a text",
+        "`;",
+        "  return value + address + pattern;",
+        "}",
+    ]
+    assert not re.search(r"(?m)^\s*(/\*\*|//)", write_bundle())

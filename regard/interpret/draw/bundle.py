@@ -104,8 +104,20 @@ def read_module(name: str, text: str) -> Module:
         end = stop
     if match := re.search(r"\bimport\s*\(|\bimport\.meta\b", code):
         raise refuse(name, text, match.start(), "a bundle cannot load modules later: import it at the top")
-    module.body = "".join([*parts, text[end:]]).rstrip("\n") + "\n"
+    module.body = drop_comments("".join([*parts, text[end:]])).rstrip("\n") + "\n"
     return module
+
+
+def drop_comments(text: str) -> str:
+    """Remove the comments that have lines of their own, an eighth of what a page would be sent."""
+
+    def drop(match: re.Match[str]) -> str:
+        line = text.rfind("\n", 0, match.start()) + 1
+        is_alone = text[line : match.start()].isspace() or line == match.start()
+        ends_line = text[match.end() : match.end() + 1] in ("\n", "")
+        return "" if match[0].startswith(("//", "/*")) and is_alone and ends_line else match[0]
+
+    return STRINGS_AND_COMMENTS.sub(drop, text)
 
 
 def _read_statement(module: Module, text: str, start: int) -> tuple[str, int]:

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.images.decoding import Unusable, decode_bytes, decode_picture, measure_picture, read_header
+from regard.data.images.decoding import (
+    Unusable,
+    decode_bytes,
+    decode_picture,
+    measure_picture,
+    read_header,
+    silence_pillow,
+)
 
 ORIENTATION = 0x0112
 TURNED = 6  # by a quarter, as of a telephone held upright
@@ -54,7 +61,11 @@ def test_one_that_is_damaged_or_too_large_is_refused():
         decode_bytes(encode("L", (5_000, 3_400)), most=100)
 
 
-def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    with pytest.raises(Unusable, match="pip install pillow-heif, or convert it"):
-        decode_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100), most=100)
+    data = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100)
+    (tmp_path / "a.heic").write_bytes(data)
+    with pytest.raises(Unusable, match="HEIC, which needs a library: pip install pillow-heif, or convert it"):
+        decode_bytes(data, most=100)
+    with silence_pillow(), pytest.raises(Unusable, match="pip install pillow-heif"):
+        read_header(tmp_path / "a.heic")

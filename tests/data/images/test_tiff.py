@@ -1,6 +1,5 @@
 """TIFF as a picture: pages, orientation, depth, damage, tiles that would fill the memory; HEIC without its library."""
 
-import importlib.util
 import io
 import struct
 from contextlib import suppress
@@ -17,7 +16,6 @@ from regard.data.images.decoding import (
     decode_picture,
     measure_picture,
     read_header,
-    silence_pillow,
 )
 
 RAMP = np.linspace(0, 255, 16 * 16 * 3).reshape(16, 16, 3).astype(np.uint8)
@@ -98,13 +96,3 @@ def test_damaged_bytes_are_refused_never_a_traceback() -> None:
             with suppress(Unusable):
                 assert measure_picture(bytes(data)).pixels >= decoding.LEAST**2
                 assert decode_bytes(bytes(data[: chance.integers(9, len(data) + 1)]), most=64).ndim in (2, 3)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("pillow_heif") is not None, reason="pillow-heif is installed")
-def test_heic_without_its_library_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    data = b"\0\0\0\x18ftypheic" + bytes(100)
-    (tmp_path / "a.heic").write_bytes(data)
-    with pytest.raises(Unusable, match=r"HEIC, which needs a library: pip install pillow-heif, or convert it"):
-        decode_bytes(data, most=1024)
-    with silence_pillow(), pytest.raises(Unusable, match="pip install pillow-heif"):
-        read_header(tmp_path / "a.heic")
