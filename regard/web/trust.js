@@ -203,10 +203,12 @@ function methodName({ method, check }) {
 function table(findings, model) {
   const head = ["trust_method", "trust_check", "trust_value", "trust_control", "trust_lead_by", "trust_counts", "trust_says"];
   const column = (name) => make("th", { scope: "col", role: "columnheader", class: name === "trust_value" ? false : "words" }, say(name), ...(name === "trust_lead_by" ? [" ", help("interval")] : []));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust", role: "table" },
-    make("caption", {}, say("trust_caption")),
+  const box = make("div", { class: "scroll", role: "region", "aria-label": say("trust_caption") }, make("table", { class: "trust", role: "table" },
+    make("caption", {}, say("trust_caption"), make("span", { class: "narrow" }, " ", help("interval"))),
     make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...head.map(column))),
     make("tbody", { role: "rowgroup" }, ...findings.map((finding) => row(finding, model)))));
+  new ResizeObserver(() => { box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1; }).observe(box); // only what scrolls is a stop of the Tab key
+  return box;
 }
 
 /** Two decimals, and no minus before nothing. */
