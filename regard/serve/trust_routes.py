@@ -7,7 +7,16 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from regard.serve.api_schema import COUNT, TEXT, closed_object, describe_answer, describe_request, list_of, object_of
+from regard.serve.api_schema import (
+    COUNT,
+    TEXT,
+    closed_object,
+    describe_answer,
+    describe_request,
+    list_of,
+    object_of,
+    optional,
+)
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import check_length
 from regard.serve.http import json_response, read_object, state_of
@@ -52,7 +61,7 @@ TRUST = object_of(
     current={"type": "boolean"},
 )
 TRUSTS = object_of("jobs", jobs=list_of(TRUST))
-SCHEMA = closed_object(model=TEXT, verb=TEXT, to=TEXT, inputs={})
+SCHEMA = closed_object(model=optional(TEXT), verb=optional(TEXT), to=optional(TEXT), inputs={})
 QUERY = [
     {"name": name, "in": "query", "required": False, "schema": TEXT, "description": description}
     for name, description in {
