@@ -68,4 +68,9 @@ def test_every_route_answers_as_its_schema_says(schema):
 def test_every_route_answers_as_its_schema_says_to_many_requests(schema):
     statuses = ask_all(schema, MANY)
     answered = {label for label, seen in statuses.items() if {200, 202} & seen}
-    assert {"POST /v1/completions", "POST /detect", "POST /v1/measure", "POST /mcp", "GET /readyz"} <= answered
+    assert {"POST /detect", "POST /v1/measure", "POST /mcp", "GET /readyz"} <= answered
+    # at random nearly every request to this one names a model that is not served, or asks for too much
+    case = schema["/v1/completions"]["POST"].Case(body={"prompt": "The cat", "max_tokens": 2, "stop": ["x", "yz"]})
+    answer = case.call(timeout=PATIENCE)
+    case.validate_response(answer)
+    assert answer.status_code == 200
