@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from regard.config.words import quantity
 from regard.decoding.engine import Engine
@@ -58,6 +58,7 @@ class Progress:
         return [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
 
 
+@runtime_checkable
 class TextStream(Protocol):
     """A text that an engine is generating: its exchange, and the beginning of it that is final so far."""
 
