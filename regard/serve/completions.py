@@ -276,11 +276,11 @@ def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, t
 
 
 def _read_stops(value: Any) -> list[str]:
-    """Return the texts that end an answer; a blank one by itself is none."""
+    """Return the texts that end an answer; an empty one by itself is none."""
     stops = [] if value in (None, "") else [value] if isinstance(value, str) else value
     if not isinstance(stops, list) or len(stops) > STOPS or not all(isinstance(text, str) and text for text in stops):
         raise Refusal(
-            422, f"stop must be a text, or a list of at most {STOPS} texts that are not blank", "invalid_input"
+            422, f"stop must be a text, or a list of at most {STOPS} texts that are not empty", "invalid_input"
         )
     return stops
 
